@@ -1,0 +1,42 @@
+# How the project declares its libraries, programs and tests.
+#
+#   qgpu_library(NAME [SOURCES ...] [LINK ...])
+#   qgpu_program(NAME [SOURCES ...] [LINK ...])
+#   qgpu_test(NAME [SOURCES ...] [LINK ...] [TIMEOUT seconds] [LABELS ...])   a GoogleTest program, one ctest entry
+
+add_library(qgpu_flags INTERFACE)
+target_compile_options(qgpu_flags INTERFACE -Wall -Wextra -Werror)
+target_include_directories(qgpu_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+
+function(qgpu_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  if(ARG_SOURCES)
+    add_library(${name} STATIC ${ARG_SOURCES})
+    target_link_libraries(${name} PUBLIC qgpu_flags ${ARG_LINK})
+  else()
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE qgpu_flags ${ARG_LINK})
+  endif()
+endfunction()
+
+function(qgpu_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE qgpu_flags ${ARG_LINK})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+endfunction()
+
+function(qgpu_test name)
+  if(NOT QGPU_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINK;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE qgpu_flags ${ARG_LINK} GTest::gtest GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()

@@ -1,0 +1,74 @@
+// What is asked of every engine: one kernel, its arguments and its launch shape, in CUDA's terms. The oracle's native
+// engines, the interpreter and the model all start from this, and all lay the arguments out in the same arena.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+
+namespace qgpu {
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  uint64_t Count() const { return uint64_t{x} * y * z; }
+  bool operator==(const Dim3&) const = default;
+};
+
+enum class SourceLanguage { kCuda, kPtx };
+
+struct KernelSource {
+  std::string name;  // file name, for messages and line tables
+  std::string text;
+  SourceLanguage language = SourceLanguage::kCuda;
+};
+
+// One kernel parameter. Parameters are matched by `name` when it is not empty, otherwise by position.
+struct KernelArgument {
+  enum class Kind {
+    kBuffer,  // device pointer: `words` is the initial content, one 32-bit word each; may be empty (length zero)
+    kScalar,  // value of up to 8 bytes, two's complement in `scalar`
+  };
+  std::string name;
+  Kind kind = Kind::kScalar;
+  std::vector<uint32_t> words;
+  bool is_output = false;  // shown to the user; every buffer is compared in any case
+  uint64_t scalar = 0;
+};
+
+struct LaunchSpec {
+  KernelSource source;
+  std::string kernel;  // entry name as written in CUDA; empty: the file's only kernel
+  Dim3 grid, block;
+  std::vector<KernelArgument> arguments;
+  uint32_t dynamic_shared_bytes = 0;
+  int64_t token_budget = 20000;  // tokens the model may write; the native engines bound time instead
+};
+
+// Where the arguments lie. Word 0 (byte addresses 0 to 3) is never given out, so that a null pointer is not valid; the
+// buffers follow in the order of the kernel's parameters, without gaps. An empty buffer points at where it would start.
+struct Arena {
+  std::vector<uint32_t> words;            // initial content of words 0 .. size - 1
+  std::vector<uint32_t> byte_address;     // of each argument's buffer; 0 for scalars
+};
+
+// The whole memory image that engines must agree on: every word of the arena after the launch, word 0 included.
+using MemoryImage = std::vector<uint32_t>;
+
+// Lays out `arguments` (already in parameter order). Never fails on size: each engine refuses what it cannot hold.
+Arena LayOutArena(const std::vector<KernelArgument>& arguments);
+
+// Arguments in the order of the parameters called `parameter_names`: by name where an argument has one, otherwise by
+// position. kInvalidArgument naming the argument that is unknown, given twice, or missing.
+absl::StatusOr<std::vector<KernelArgument>> OrderArguments(const std::vector<KernelArgument>& arguments,
+                                                           const std::vector<std::string>& parameter_names);
+
+// Launch specifications as JSON, the form of suites, of the wire and of the store. docs/formats/launch.md describes it:
+//   {"kernel": "saxpy", "grid": [1,1,1], "block": [4,1,1], "token_budget": 20000,
+//    "arguments": [{"name": "y", "words": [1, -2, 3], "output": true}, {"name": "a", "value": 7}]}
+// Numbers are decimal integers, negative ones in two's complement. The source is not part of it.
+std::string LaunchSpecToJson(const LaunchSpec& spec);
+absl::StatusOr<LaunchSpec> LaunchSpecFromJson(const std::string& json);
+
+}  // namespace qgpu
