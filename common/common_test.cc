@@ -1,9 +1,11 @@
+#include <cstdlib>
 #include <filesystem>
 
 #include "common/exit_code.h"
 #include "common/file.h"
 #include "common/prng.h"
 #include "common/sha256.h"
+#include "common/version.h"
 #include "gtest/gtest.h"
 
 namespace qgpu {
@@ -31,6 +33,28 @@ TEST(File, RoundTripAndErrors) {
   EXPECT_EQ(ReadFile(testing::TempDir()).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(WriteFileAtomically("/nonexistent/folder/file", "x").ok());
   std::filesystem::remove(path);
+}
+
+TEST(Version, NamesBuildAndCircuit) {
+  const std::string path = testing::TempDir() + "/qgpu_version_test";
+  ASSERT_TRUE(WriteFileAtomically(path, "abc").ok());
+  EXPECT_EQ(CircuitFileHash(path), "ba7816bf8f01cfea");
+  EXPECT_EQ(CircuitFileHash(path + ".missing"), "none");
+  const std::string text = VersionText("qgpu-test", path);
+  EXPECT_EQ(text.find("qgpu-test " + ProjectVersion() + ", commit " + BuildCommit()), 0u);
+  EXPECT_NE(text.find("circuit ba7816bf8f01cfea (" + path + ")"), std::string::npos);
+  EXPECT_EQ(VersionText("qgpu-test", "").find("circuit"), std::string::npos);
+  std::filesystem::remove(path);
+}
+
+TEST(Version, TheCircuitLiesBesideTheProgramUnlessTheEnvironmentSaysOtherwise) {
+  unsetenv("QGPU_CIRCUIT");
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+  EXPECT_EQ(ExecutableDirectory(), program.parent_path().string());
+  EXPECT_EQ(DefaultCircuitPath(), (program.parent_path().parent_path() / "share/qgpu/circuit.bin").string());
+  setenv("QGPU_CIRCUIT", "/elsewhere/c.bin", 1);
+  EXPECT_EQ(DefaultCircuitPath(), "/elsewhere/c.bin");
+  unsetenv("QGPU_CIRCUIT");
 }
 
 TEST(ExitCode, FollowsTheStatus) {

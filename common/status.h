@@ -10,9 +10,9 @@
 #define QGPU_CONCAT(a, b) QGPU_CONCAT_INNER(a, b)
 
 // Returns the error of `expr` (an absl::Status) from the enclosing function.
-#define QGPU_RETURN_IF_ERROR(expr)              \
-  do {                                          \
-    ::absl::Status qgpu_status_ = (expr);       \
+#define QGPU_RETURN_IF_ERROR(expr)               \
+  do {                                           \
+    ::absl::Status qgpu_status_ = (expr);        \
     if (!qgpu_status_.ok()) return qgpu_status_; \
   } while (false)
 

@@ -1,0 +1,18 @@
+# Run at build time (cmake -DSOURCE=... -DOUT=... -P): writes OUT with the commit of SOURCE, only if that changed.
+execute_process(COMMAND git -C ${SOURCE} rev-parse --short=12 HEAD
+  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+if(failed OR commit STREQUAL "")
+  set(commit unknown)
+else()
+  execute_process(COMMAND git -C ${SOURCE} diff --quiet HEAD ERROR_QUIET RESULT_VARIABLE dirty)
+  if(dirty)
+    string(APPEND commit "-dirty")
+  endif()
+endif()
+set(text "#define QGPU_GIT_COMMIT \"${commit}\"\n")
+if(EXISTS ${OUT})
+  file(READ ${OUT} previous)
+endif()
+if(NOT "${previous}" STREQUAL "${text}")
+  file(WRITE ${OUT} "${text}")
+endif()
