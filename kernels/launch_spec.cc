@@ -105,9 +105,8 @@ absl::StatusOr<std::vector<KernelArgument>> OrderArguments(const std::vector<Ker
   std::vector<KernelArgument> ordered;
   for (size_t i = 0; i < count; ++i) {
     if (by_parameter[i] == nullptr) {
-      return absl::InvalidArgumentError(
-          fmt::format("no argument for parameter {} \"{}\" (give --arg {}=...)", i, parameter_names[i],
-                      parameter_names[i]));
+      return absl::InvalidArgumentError(fmt::format("no argument for parameter {} \"{}\" (give --arg {}=...)", i,
+                                                    parameter_names[i], parameter_names[i]));
     }
     ordered.push_back(*by_parameter[i]);
     ordered.back().name = parameter_names[i];

@@ -49,8 +49,8 @@ struct LaunchSpec {
 // Where the arguments lie. Word 0 (byte addresses 0 to 3) is never given out, so that a null pointer is not valid; the
 // buffers follow in the order of the kernel's parameters, without gaps. An empty buffer points at where it would start.
 struct Arena {
-  std::vector<uint32_t> words;            // initial content of words 0 .. size - 1
-  std::vector<uint32_t> byte_address;     // of each argument's buffer; 0 for scalars
+  std::vector<uint32_t> words;         // initial content of words 0 .. size - 1
+  std::vector<uint32_t> byte_address;  // of each argument's buffer; 0 for scalars
 };
 
 // The whole memory image that engines must agree on: every word of the arena after the launch, word 0 included.

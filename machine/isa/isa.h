@@ -82,11 +82,11 @@ bool SlotCanExecute(int slot, Op op);
 inline bool WritesPredicate(Op op) { return (static_cast<int>(op) >> 4) == 3; }
 
 // Sources of A, B and C. 1 to 15 are registers of the lane; the "previous" ones are results of this pass.
-inline constexpr int kSourceNone = 0;       // zero; for B: the immediate
-inline constexpr int kSourcePrevious = 16;  // result of the slot before (slots 1 to 3)
-inline constexpr int kSourceTwoBack = 17;   // slots 2 and 3
-inline constexpr int kSourceThreeBack = 18; // slot 3
-inline constexpr int kSourceSpecial = 32;   // B only: 32 + special word
+inline constexpr int kSourceNone = 0;        // zero; for B: the immediate
+inline constexpr int kSourcePrevious = 16;   // result of the slot before (slots 1 to 3)
+inline constexpr int kSourceTwoBack = 17;    // slots 2 and 3
+inline constexpr int kSourceThreeBack = 18;  // slot 3
+inline constexpr int kSourceSpecial = 32;    // B only: 32 + special word
 
 // Special words, read through B. Words 3 to 27 are parameters and launch constants, the same in every lane.
 inline constexpr int kSpecialCtaX = 0, kSpecialCtaY = 1, kSpecialCtaZ = 2;
@@ -153,7 +153,8 @@ uint64_t EncodeControl(const ControlRow& control);
 ControlRow DecodeControl(uint64_t row);
 
 // Checks everything a circuit relies on: op allowed in its slot, sources and guards that exist there, immediate only
-// without another B, targets inside the program, no more blocks than the ROM holds. kInvalidArgument with block and slot.
+// without another B, targets inside the program, no more blocks than the ROM holds. kInvalidArgument with block and
+// slot.
 absl::Status ValidateProgram(const Program& program, const MachineGeometry& geometry);
 
 // "add r3, r1, 42", "st [r2+p0], prev", as disassembly shows a slot.

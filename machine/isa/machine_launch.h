@@ -23,8 +23,8 @@ struct MachineLaunch {
 // Limits of MachineLaunch, checked: kInvalidArgument saying by how much it does not fit.
 absl::Status ValidateLaunch(const MachineLaunch& launch, const MachineGeometry& geometry);
 
-// The tokens the host feeds, like a prompt: reset, program, special words, memory image, launch shape. The argmax of the
-// model at the last of them is the first token of the launch's trace.
+// The tokens the host feeds, like a prompt: reset, program, special words, memory image, launch shape. The argmax of
+// the model at the last of them is the first token of the launch's trace.
 std::vector<Token> HostTokens(const MachineLaunch& launch);
 
 // How a launch ended.
@@ -33,10 +33,10 @@ enum class LaunchEnd { kDone, kTrap, kBudget };
 struct TrapReport {
   TrapKind kind = TrapKind::kOutOfRange;
   int slot = 0, lane = 0;
-  int warp = 0, block = 0;                   // machine warp and machine block of the pass
-  std::array<uint32_t, 3> cta = {0, 0, 0};   // thread block
+  int warp = 0, block = 0;                  // machine warp and machine block of the pass
+  std::array<uint32_t, 3> cta = {0, 0, 0};  // thread block
   std::array<uint32_t, 3> thread = {0, 0, 0};
-  uint32_t address = 0;                      // byte address; not for barrier divergence
+  uint32_t address = 0;  // byte address; not for barrier divergence
 };
 
 // What a run leaves behind, whichever engine ran it.

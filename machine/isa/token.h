@@ -23,8 +23,8 @@ enum class TokenKind : uint8_t {
   kCtaX,        // current thread block
   kCtaY,
   kCtaZ,
-  kWarp,        // warp w starts with lanes m
-  kTrap,        // kind, slot, lane
+  kWarp,  // warp w starts with lanes m
+  kTrap,  // kind, slot, lane
   kDone,
   // Fed by the host only.
   kReset,
