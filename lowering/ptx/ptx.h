@@ -16,7 +16,7 @@
 
 namespace qgpu::ptx {
 
-inline constexpr size_t kMaxPtxBytes = size_t{8} << 20;  // far above any kernel, small enough to parse in a second
+inline constexpr size_t kMaxPtxBytes = size_t{4} << 20;  // far above any kernel, small enough to parse in a second
 inline constexpr int kMaxNesting = 64;                   // of scopes, braces and parentheses
 inline constexpr uint64_t kMaxVariableBytes = uint64_t{1} << 31;
 
@@ -36,10 +36,11 @@ std::string_view SpaceName(Space space);
 struct Operand {
   enum class Kind {
     kRegister,  // declared by .reg: `index` into Function::registers
-    kSpecial,   // any other %name, with its component: "%tid.x"; whether it exists is the consumer's to say
-    kInteger,   // `value`: literals and constant expressions, 64-bit two's complement
+    kSpecial,   // special register, with its component: "%tid.x"
+    kInteger,   // `value`: literals, constant expressions and WARP_SZ (32), 64-bit two's complement
     kFloat,     // 0f3f800000, 0d..., 1.5: `value` holds the bits of the single or double
-    kSymbol,    // variable, parameter or function: `name`; also WARP_SZ
+    kSymbol,    // variable, parameter or function: `name`, plus `value` bytes; `index` into Function::variables where
+                // it is one of those, otherwise -1
     kLabel,     // label of this function: `index` into Function::labels
     kTargets,   // name of a .branchtargets list: `index` into Function::branch_targets
     kAddress,   // [base + value]: elements[0] is the base (kRegister, kSymbol or kSpecial), or no element: absolute;
@@ -54,7 +55,7 @@ struct Operand {
   std::string component;  // "x" of a vector register, "b0" or "h1" of a video instruction; usually empty
   int index = -1;
   uint64_t value = 0;
-  bool negated = false;   // !p
+  bool negated = false;      // !p
   bool is_unsigned = false;  // of an integer: the expression's PTX type is .u64
   bool is_double = false;    // of a float
   std::vector<Operand> elements;
@@ -70,8 +71,8 @@ struct SourceLocation {
 };
 
 struct Instruction {
-  std::optional<Operand> guard;  // @p or @!p: a kRegister with `negated`
-  std::string opcode;            // "setp"
+  std::optional<Operand> guard;        // @p or @!p: a kRegister with `negated`
+  std::string opcode;                  // "setp"
   std::vector<std::string> modifiers;  // {"lt", "s32"}
   std::vector<Operand> operands;
   SourceLocation location;
@@ -112,9 +113,9 @@ struct Initializer {
 struct Variable {
   Space space = Space::kGlobal;
   std::string name;
-  std::string type;  // element type
-  int vector = 1;    // 2 or 4 for .v2, .v4
-  int alignment = 0;  // bytes, as written; 0: natural, Align() gives the one that applies
+  std::string type;                  // element type
+  int vector = 1;                    // 2 or 4 for .v2, .v4
+  int alignment = 0;                 // bytes, as written; 0: natural, Align() gives the one that applies
   std::vector<uint64_t> dimensions;  // empty: a scalar; 0 in front: size unknown (extern .shared a[])
   std::vector<Initializer> initializers;
   bool is_extern = false, is_visible = false, is_weak = false;
@@ -147,7 +148,7 @@ struct Function {
   std::vector<Instruction> instructions;
   int ptx_line = 0;
 
-  const Variable* FindVariable(std::string_view variable) const;   // of the body
+  const Variable* FindVariable(std::string_view variable) const;    // of the body
   const Variable* FindParameter(std::string_view parameter) const;  // parameters and return parameters
 };
 
@@ -157,10 +158,10 @@ struct File {
 };
 
 struct Module {
-  std::string name;  // of the PTX file, for messages
-  std::string version, target;  // "6.4", "sm_75"
+  std::string name;                         // of the PTX file, for messages
+  std::string version, target;              // "6.4", "sm_75"
   std::vector<std::string> target_options;  // what follows the architecture
-  int address_size = 32;  // PTX's default; 64 in practice
+  int address_size = 32;                    // PTX's default; 64 in practice
   std::vector<Variable> variables;
   std::vector<File> files;
   std::vector<Function> functions;  // a definition replaces its earlier declaration
