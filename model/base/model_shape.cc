@@ -1,0 +1,269 @@
+#include "model/base/model_shape.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "nlohmann/json.hpp"
+
+namespace qgpu {
+namespace {
+
+using nlohmann::json;
+
+absl::Status ConfigError(const std::string& message) { return absl::InvalidArgumentError("config.json: " + message); }
+
+// Reads fields of one JSON object, remembering the first thing that is wrong.
+class FieldReader {
+ public:
+  explicit FieldReader(const json& object) : object_(object) {}
+
+  int64_t Integer(const char* key, int64_t lowest, int64_t highest, std::optional<int64_t> fallback = std::nullopt) {
+    const json* value = Find(key);
+    if (value == nullptr) return fallback ? *fallback : Missing(key);
+    if (!value->is_number_integer() || (value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX)) {
+      return Fail(fmt::format("{} must be an integer", key));
+    }
+    const int64_t number = value->get<int64_t>();
+    if (number < lowest || number > highest) {
+      return Fail(fmt::format("{} is {}, outside {} to {}", key, number, lowest, highest));
+    }
+    return number;
+  }
+
+  double Number(const char* key, double lowest, double highest, double fallback) {
+    const json* value = Find(key);
+    if (value == nullptr) return fallback;
+    const double number = value->is_number() ? value->get<double>() : std::nan("");
+    if (!(number >= lowest && number <= highest)) {
+      Fail(fmt::format("{} must be a number from {} to {}", key, lowest, highest));
+      return fallback;
+    }
+    return number;
+  }
+
+  bool Bool(const char* key, bool fallback) {
+    const json* value = Find(key);
+    if (value == nullptr) return fallback;
+    if (!value->is_boolean()) return Fail(fmt::format("{} must be true or false", key)) != 0;
+    return value->get<bool>();
+  }
+
+  std::string Text(const char* key, const char* fallback) {
+    const json* value = Find(key);
+    if (value == nullptr) return fallback;
+    if (!value->is_string()) {
+      Fail(fmt::format("{} must be a string", key));
+      return fallback;
+    }
+    return value->get<std::string>();
+  }
+
+  // The member, or nullptr when it is absent or null.
+  const json* Find(const char* key) const {
+    const auto it = object_.find(key);
+    return it == object_.end() || it->is_null() ? nullptr : &*it;
+  }
+
+  int64_t Fail(const std::string& message) {
+    if (status_.ok()) status_ = ConfigError(message);
+    return 0;
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  int64_t Missing(const char* key) { return Fail(fmt::format("{} is missing", key)); }
+
+  const json& object_;
+  absl::Status status_;
+};
+
+constexpr int64_t kMaxLayers = 1024;
+constexpr int64_t kMaxWidth = int64_t{1} << 24;  // of any dimension; products of two stay far inside int64_t
+
+void ReadLayerTypes(FieldReader& fields, int64_t count, ModelShape& shape) {
+  const json* types = fields.Find("layer_types");
+  if (types == nullptr) {
+    const int64_t interval = fields.Integer("full_attention_interval", 1, kMaxLayers, 4);
+    if (!fields.status().ok()) return;
+    for (int64_t i = 0; i < count; ++i) {
+      shape.layers.push_back((i + 1) % interval != 0 ? LayerType::kLinearAttention : LayerType::kFullAttention);
+    }
+    return;
+  }
+  if (!types->is_array() || static_cast<int64_t>(types->size()) != count) {
+    fields.Fail(fmt::format("layer_types must list num_hidden_layers = {} layers", count));
+    return;
+  }
+  for (const json& type : *types) {
+    const std::string name = type.is_string() ? type.get<std::string>() : type.dump();
+    if (name != "linear_attention" && name != "full_attention") {
+      fields.Fail("layer_types names an unknown layer type: " + name);
+      return;
+    }
+    shape.layers.push_back(name == "full_attention" ? LayerType::kFullAttention : LayerType::kLinearAttention);
+  }
+}
+
+// Newer files keep rotary settings in rope_parameters, older ones beside the other fields.
+void ReadRotary(FieldReader& fields, ModelShape& shape) {
+  const json* nested = fields.Find("rope_parameters");
+  if (nested == nullptr) nested = fields.Find("rope_scaling");
+  static const json kNone = json::object();
+  if (nested != nullptr && !nested->is_object()) {
+    fields.Fail("rope_parameters must be an object");
+    return;
+  }
+  FieldReader rope(nested != nullptr ? *nested : kNone);
+  const std::string type = rope.Text("rope_type", "default");
+  if (type != "default") fields.Fail(fmt::format("rope_type {} is not supported, only default", type));
+  const double theta = fields.Number("rope_theta", 1, 1e12, 10000);
+  const double factor = fields.Number("partial_rotary_factor", 0, 1, 0.25);
+  shape.rope_theta = rope.Number("rope_theta", 1, 1e12, theta);
+  shape.partial_rotary_factor = rope.Number("partial_rotary_factor", 0, 1, factor);
+  if (!rope.status().ok()) fields.Fail("rope_parameters: a field is out of range");
+  if (shape.rotary_dim() < 2 || shape.rotary_dim() % 2 != 0) {
+    fields.Fail(fmt::format("head_dim {} with partial_rotary_factor {} gives a rotary width of {}; it must be even",
+                            shape.head_dim, shape.partial_rotary_factor, shape.rotary_dim()));
+  }
+}
+
+void RefuseWhatQwenDoesNotDo(FieldReader& fields) {
+  const std::string type = fields.Text("model_type", "");
+  if (type != "qwen3_5_text") {
+    fields.Fail(fmt::format("model_type is \"{}\"; only Qwen3.5 text models (qwen3_5_text) are supported", type));
+  }
+  if (fields.Bool("attention_bias", false)) fields.Fail("attention_bias is true; Qwen3.5 has no biases");
+  if (!fields.Bool("attn_output_gate", true)) fields.Fail("attn_output_gate is false; Qwen3.5 gates its attention");
+  const std::string activation = fields.Text("hidden_act", "silu");
+  if (activation != "silu") fields.Fail(fmt::format("hidden_act is {}; only silu is supported", activation));
+}
+
+}  // namespace
+
+absl::StatusOr<ModelShape> ParseModelShape(std::string_view config_json) {
+  const json root = json::parse(config_json.begin(), config_json.end(), nullptr, /*allow_exceptions=*/false);
+  if (!root.is_object()) return ConfigError("not a JSON object");
+  const auto nested = root.find("text_config");
+  const bool is_nested = nested != root.end() && nested->is_object();
+  FieldReader outer(root);
+  FieldReader fields(is_nested ? *nested : root);
+
+  RefuseWhatQwenDoesNotDo(fields);
+  ModelShape shape;
+  shape.vocabulary = fields.Integer("vocab_size", 1, kMaxWidth);
+  shape.hidden = fields.Integer("hidden_size", 1, kMaxWidth);
+  shape.intermediate = fields.Integer("intermediate_size", 1, kMaxWidth);
+  const int64_t layer_count = fields.Integer("num_hidden_layers", 1, kMaxLayers);
+  shape.attention_heads = fields.Integer("num_attention_heads", 1, 4096);
+  shape.kv_heads = fields.Integer("num_key_value_heads", 1, 4096);
+  shape.head_dim = fields.Integer("head_dim", 1, 4096, 256);
+  shape.linear_key_heads = fields.Integer("linear_num_key_heads", 1, 4096);
+  shape.linear_value_heads = fields.Integer("linear_num_value_heads", 1, 4096);
+  shape.linear_key_dim = fields.Integer("linear_key_head_dim", 1, 4096);
+  shape.linear_value_dim = fields.Integer("linear_value_head_dim", 1, 4096);
+  shape.conv_kernel = fields.Integer("linear_conv_kernel_dim", 1, 64, 4);
+  shape.norm_eps = fields.Number("rms_norm_eps", 1e-12, 1, 1e-6);
+  shape.max_positions = fields.Integer("max_position_embeddings", 1, int64_t{1} << 32, 32768);
+  shape.tied_head = fields.Bool("tie_word_embeddings", outer.Bool("tie_word_embeddings", false));
+  QGPU_RETURN_IF_ERROR(fields.status());
+  QGPU_RETURN_IF_ERROR(outer.status());
+  ReadLayerTypes(fields, layer_count, shape);
+  ReadRotary(fields, shape);
+  if (shape.attention_heads % shape.kv_heads != 0) {
+    fields.Fail(fmt::format("num_attention_heads {} is not a multiple of num_key_value_heads {}", shape.attention_heads,
+                            shape.kv_heads));
+  }
+  if (shape.linear_value_heads % shape.linear_key_heads != 0) {
+    fields.Fail(fmt::format("linear_num_value_heads {} is not a multiple of linear_num_key_heads {}",
+                            shape.linear_value_heads, shape.linear_key_heads));
+  }
+  QGPU_RETURN_IF_ERROR(fields.status());
+  return shape;
+}
+
+std::string ModelShapeToConfig(const ModelShape& shape, std::string_view stored_type, int64_t eos_token_id) {
+  nlohmann::ordered_json layer_types = nlohmann::ordered_json::array();
+  for (LayerType type : shape.layers) {
+    layer_types.push_back(type == LayerType::kFullAttention ? "full_attention" : "linear_attention");
+  }
+  nlohmann::ordered_json config = {
+      {"architectures", {"Qwen3_5ForCausalLM"}},
+      {"model_type", "qwen3_5_text"},
+      {"dtype", stored_type},
+      {"vocab_size", shape.vocabulary},
+      {"hidden_size", shape.hidden},
+      {"intermediate_size", shape.intermediate},
+      {"num_hidden_layers", shape.layers.size()},
+      {"layer_types", layer_types},
+      {"num_attention_heads", shape.attention_heads},
+      {"num_key_value_heads", shape.kv_heads},
+      {"head_dim", shape.head_dim},
+      {"linear_num_key_heads", shape.linear_key_heads},
+      {"linear_num_value_heads", shape.linear_value_heads},
+      {"linear_key_head_dim", shape.linear_key_dim},
+      {"linear_value_head_dim", shape.linear_value_dim},
+      {"linear_conv_kernel_dim", shape.conv_kernel},
+      {"hidden_act", "silu"},
+      {"attention_bias", false},
+      {"attention_dropout", 0.0},
+      {"rms_norm_eps", shape.norm_eps},
+      {"max_position_embeddings", shape.max_positions},
+      {"tie_word_embeddings", shape.tied_head},
+      {"use_cache", true},
+      {"rope_parameters",
+       {{"rope_type", "default"},
+        {"rope_theta", shape.rope_theta},
+        {"partial_rotary_factor", shape.partial_rotary_factor}}},
+  };
+  if (eos_token_id >= 0) config["eos_token_id"] = eos_token_id;
+  return config.dump(2) + "\n";
+}
+
+int64_t TensorSpec::row_size() const {
+  int64_t size = 1;
+  for (size_t i = 1; i < dims.size(); ++i) size *= dims[i];
+  return size;
+}
+
+std::string LayerPrefix(int64_t layer) { return fmt::format("layers.{}.", layer); }
+
+std::vector<TensorSpec> ModelTensors(const ModelShape& shape) {
+  const int64_t hidden = shape.hidden;
+  std::vector<TensorSpec> specs = {{"embed_tokens.weight", {shape.vocabulary, hidden}}};
+  for (size_t i = 0; i < shape.layers.size(); ++i) {
+    const std::string layer = LayerPrefix(i);
+    const auto add = [&](const char* name, std::vector<int64_t> dims) {
+      specs.push_back({layer + name, std::move(dims)});
+    };
+    add("input_layernorm.weight", {hidden});
+    if (shape.layers[i] == LayerType::kLinearAttention) {
+      add("linear_attn.in_proj_qkv.weight", {shape.conv_channels(), hidden});
+      add("linear_attn.in_proj_z.weight", {shape.linear_values(), hidden});
+      add("linear_attn.in_proj_b.weight", {shape.linear_value_heads, hidden});
+      add("linear_attn.in_proj_a.weight", {shape.linear_value_heads, hidden});
+      add("linear_attn.conv1d.weight", {shape.conv_channels(), 1, shape.conv_kernel});
+      add("linear_attn.dt_bias", {shape.linear_value_heads});
+      add("linear_attn.A_log", {shape.linear_value_heads});
+      add("linear_attn.norm.weight", {shape.linear_value_dim});
+      add("linear_attn.out_proj.weight", {hidden, shape.linear_values()});
+    } else {
+      const int64_t queries = shape.attention_heads * shape.head_dim, keys = shape.kv_heads * shape.head_dim;
+      add("self_attn.q_proj.weight", {2 * queries, hidden});
+      add("self_attn.k_proj.weight", {keys, hidden});
+      add("self_attn.v_proj.weight", {keys, hidden});
+      add("self_attn.o_proj.weight", {hidden, queries});
+      add("self_attn.q_norm.weight", {shape.head_dim});
+      add("self_attn.k_norm.weight", {shape.head_dim});
+    }
+    add("post_attention_layernorm.weight", {hidden});
+    add("mlp.gate_proj.weight", {shape.intermediate, hidden});
+    add("mlp.up_proj.weight", {shape.intermediate, hidden});
+    add("mlp.down_proj.weight", {hidden, shape.intermediate});
+  }
+  specs.push_back({"norm.weight", {hidden}});
+  if (!shape.tied_head) specs.push_back({"lm_head.weight", {shape.vocabulary, hidden}});
+  return specs;
+}
+
+}  // namespace qgpu
