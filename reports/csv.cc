@@ -1,0 +1,108 @@
+#include "reports/csv.h"
+
+#include <set>
+#include <vector>
+
+#include "fmt/format.h"
+
+namespace qgpu {
+namespace {
+
+std::string Field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string Line(const std::vector<std::string>& fields) {
+  std::string line;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) line += ',';
+    line += Field(fields[i]);
+  }
+  return line + "\r\n";
+}
+
+std::string ColumnName(const Sample& sample) { return sample.metric + "_" + sample.unit; }
+
+const std::vector<std::string> kFixedColumns = {"run",
+                                                "suite",
+                                                "kernel",
+                                                "case",
+                                                "worker",
+                                                "repetition",
+                                                "attempt",
+                                                "status",
+                                                "end",
+                                                "tokens_count",
+                                                "passes_count",
+                                                "host_tokens_count",
+                                                "positions_checked_count",
+                                                "mismatches_count",
+                                                "odd_one_out",
+                                                "native_witness",
+                                                "first_mismatch_position",
+                                                "first_differing_word",
+                                                "message"};
+
+std::vector<std::string> FixedFields(const RunReport& report, const ItemRow& item, const AttemptRow* attempt) {
+  std::vector<std::string> fields = {std::to_string(report.run.id),
+                                     item.suite,
+                                     item.kernel,
+                                     item.case_name,
+                                     item.worker,
+                                     std::to_string(item.repetition),
+                                     attempt == nullptr ? "0" : std::to_string(attempt->number),
+                                     attempt == nullptr ? "not run" : CaseStatusName(attempt->status)};
+  if (attempt != nullptr && attempt->launch.has_value()) {
+    const LaunchRow& launch = *attempt->launch;
+    const bool has_word = launch.word_difference.has_value() && launch.word_difference->word >= 0;
+    for (const std::string& field :
+         {launch.end, std::to_string(launch.tokens), std::to_string(launch.passes), std::to_string(launch.host_tokens),
+          std::to_string(launch.positions_checked), std::to_string(launch.mismatches), launch.odd_one_out,
+          launch.native_witness,
+          launch.token_difference.has_value() ? std::to_string(launch.token_difference->position) : "",
+          has_word ? std::to_string(launch.word_difference->word) : ""}) {
+      fields.push_back(field);
+    }
+  }
+  fields.resize(kFixedColumns.size() - 1);
+  fields.push_back(attempt == nullptr ? "" : attempt->message);
+  return fields;
+}
+
+}  // namespace
+
+std::string WriteCsv(const RunReport& report) {
+  std::set<std::string> metrics;
+  for (const ItemRow& item : report.items) {
+    for (const AttemptRow& attempt : item.attempts) {
+      for (const Sample& sample : attempt.samples) metrics.insert(ColumnName(sample));
+    }
+  }
+  std::vector<std::string> header = kFixedColumns;
+  header.insert(header.end(), metrics.begin(), metrics.end());
+  std::string csv = Line(header);
+  const auto add_row = [&](const ItemRow& item, const AttemptRow* attempt) {
+    std::vector<std::string> fields = FixedFields(report, item, attempt);
+    for (const std::string& metric : metrics) {
+      std::string value;
+      for (const Sample& sample : attempt == nullptr ? std::vector<Sample>{} : attempt->samples) {
+        if (ColumnName(sample) == metric) value = fmt::format("{}", sample.value);
+      }
+      fields.push_back(value);
+    }
+    csv += Line(fields);
+  };
+  for (const ItemRow& item : report.items) {
+    if (item.attempts.empty()) add_row(item, nullptr);
+    for (const AttemptRow& attempt : item.attempts) add_row(item, &attempt);
+  }
+  return csv;
+}
+
+}  // namespace qgpu

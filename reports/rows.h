@@ -1,0 +1,145 @@
+// What a run is, as rows: read from the store, turned into every report format and into the headline. One definition of
+// "passed" and of every count, so that no two formats of a run can disagree.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/exit_code.h"
+
+namespace qgpu {
+
+enum class CaseStatus {
+  kPass,         // everything agrees, or the expected trap or refusal came
+  kFail,         // a wrong answer: a disagreement, an unexpected trap, an exhausted token budget
+  kError,        // refused before it ran: does not compile, does not fit, bad arguments
+  kUnsupported,  // refused before it ran: uses something that is not built yet
+  kTimeout,      // stopped at the time limit, so that nothing can be concluded
+  kCrash,        // the process that ran it died, every time it was tried
+  kInfra,        // nothing can be concluded: connection, disk, machine
+};
+inline constexpr CaseStatus kAllCaseStatuses[] = {CaseStatus::kPass,        CaseStatus::kFail,    CaseStatus::kError,
+                                                  CaseStatus::kUnsupported, CaseStatus::kTimeout, CaseStatus::kCrash,
+                                                  CaseStatus::kInfra};
+
+const char* CaseStatusName(CaseStatus status);  // "pass", ...
+std::optional<CaseStatus> CaseStatusFromName(const std::string& name);
+
+// A figure measured in one attempt. The unit is part of the name wherever it is shown: "decode_ms".
+struct Sample {
+  std::string metric, unit;
+  double value = 0;
+  bool operator==(const Sample&) const = default;
+};
+
+// First memory word or register that differs. A party that had no part has no value.
+struct WordDifference {
+  std::string place;  // "word 17 (byte 68)", "warp 2 lane 1 r5"
+  int64_t word = -1;  // index in the memory image, -1 for a register
+  std::optional<uint32_t> model, interpreter, native;
+  int64_t trace_position = -1;  // token that gave the word its value in the reference trace; -1: never written
+  bool operator==(const WordDifference&) const = default;
+};
+
+// First position at which the model wrote another token than the reference.
+struct TokenDifference {
+  int64_t position = -1;      // counted from 0 over the tokens the model writes
+  std::string expected, got;  // as a trace shows them; "end of trace" beyond it
+  bool operator==(const TokenDifference&) const = default;
+};
+
+// What is known of one launch after judging.
+struct LaunchRow {
+  int64_t host_tokens = 0, tokens = 0, passes = 0;
+  int64_t positions_checked = 0, mismatches = 0;
+  std::string end;             // "done", "trap", "budget"
+  std::string odd_one_out;     // "model", "interpreter", "native-cpu", ...; empty: all agree
+  std::string native_witness;  // empty: none took part
+  std::optional<TokenDifference> token_difference;
+  std::optional<WordDifference> word_difference;
+  bool operator==(const LaunchRow&) const = default;
+};
+
+struct AttemptRow {
+  std::string id;
+  int number = 1;
+  int64_t started_ms = 0, finished_ms = 0;  // Unix time
+  CaseStatus status = CaseStatus::kInfra;
+  std::string message;
+  std::optional<LaunchRow> launch;
+  std::vector<Sample> samples;
+};
+
+// One (case, worker, repetition) and everything that was tried for it, in order.
+struct ItemRow {
+  std::string suite, kernel, case_name, case_hash, worker;
+  int repetition = 1;
+  std::optional<CaseStatus> status;  // empty: not finished
+  std::vector<AttemptRow> attempts;
+
+  std::string CaseId() const { return kernel + "/" + case_name; }
+  const AttemptRow* LastAttempt() const { return attempts.empty() ? nullptr : &attempts.back(); }
+};
+
+// A program that took part.
+struct NodeRow {
+  std::string role, name, address;
+  std::string program, version, commit, build_type;
+  std::string host, operating_system, processor, accelerator;
+  int logical_processors = 0;
+  // Workers only.
+  std::string circuit_hash, circuit_sha256, base, form;
+  int base_hidden = 0, layers = 0, added_width = 0;
+};
+
+struct RunRow {
+  int64_t id = 0;
+  int64_t started_ms = 0, finished_ms = 0;  // 0: not finished
+  std::string state;                        // "running", "finished", "interrupted"
+  int exit_code = -1;
+  bool quick = false;
+  int repetitions = 1;
+  std::vector<std::pair<std::string, std::string>> suites;    // name, hash
+  std::vector<std::pair<std::string, std::string>> manifest;  // commits, hashes, flags, in order
+};
+
+struct RunReport {
+  RunRow run;
+  std::vector<NodeRow> nodes;
+  std::vector<ItemRow> items;
+};
+
+// Everything that is counted over a run. A kernel passed when every item of it did.
+struct Totals {
+  int kernels = 0, kernels_passed = 0;
+  int items = 0, items_finished = 0;
+  int by_status[std::size(kAllCaseStatuses)] = {};
+  int64_t tokens = 0, passes = 0, positions_checked = 0, mismatches = 0;  // of last attempts
+  double decode_seconds = 0;
+  int count(CaseStatus status) const { return by_status[static_cast<int>(status)]; }
+};
+Totals Count(const RunReport& report);
+
+// The four headline figures: what stdout shows, and what the reports show beside the published ones.
+struct HeadlineFigure {
+  std::string name, value;
+};
+std::vector<HeadlineFigure> Headline(const RunReport& report);
+
+// The exit code a run's items deserve: a wrong answer 1, else anything that makes a conclusion impossible 4 (unfinished
+// items and no items included), else a refused kernel 2, else 0.
+ExitCode VerdictExitCode(const RunReport& report);
+
+// Figures that the authors of other machines report of themselves.
+struct PublishedFigure {
+  std::string figure, machine, value, conditions;
+};
+const std::vector<PublishedFigure>& PublishedFigures();
+
+// "2026-11-30 05:23:33 UTC"
+std::string FormatTime(int64_t unix_ms);
+
+}  // namespace qgpu
