@@ -1,0 +1,28 @@
+#include "cli/circuit_option.h"
+
+#include "common/file.h"
+#include "common/version.h"
+
+namespace qgpu {
+
+void AddCircuitOption(CLI::App& command, std::string& path) {
+  path = DefaultCircuitPath();
+  command.add_option("--circuit", path, "Circuit file")->capture_default_str();
+}
+
+absl::StatusOr<Circuit> LoadCircuit(const std::string& path) {
+  absl::StatusOr<std::string> bytes = ReadFile(path);
+  if (absl::IsNotFound(bytes.status())) {
+    return absl::NotFoundError(
+        fmt::format("no circuit file {}; make one with qgpu build --out FILE, or name another with "
+                    "--circuit or QGPU_CIRCUIT",
+                    path));
+  }
+  if (!bytes.ok()) return bytes.status();
+  absl::StatusOr<Circuit> circuit = ParseCircuit(*bytes);
+  if (circuit.ok()) return circuit;
+  const std::string message(circuit.status().message());
+  return absl::Status(circuit.status().code(), fmt::format("{}: {}", path, message));
+}
+
+}  // namespace qgpu

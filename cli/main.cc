@@ -1,0 +1,45 @@
+// `qgpu`: everything on one machine without a service.
+#include <cstdio>
+#include <iostream>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "cli/commands.h"
+#include "common/version.h"
+
+namespace qgpu {
+namespace {
+
+// CLI11's errors are usage errors here, its calls for help are none.
+int ReportParse(const CLI::App& app, const CLI::ParseError& error) {
+  return app.exit(error, std::cout, std::cerr) == 0 ? kExitGood : kExitUsage;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Run CUDA kernels inside a language model's weights.", "qgpu");
+  app.set_version_flag("--version", [] { return VersionText("qgpu", DefaultCircuitPath()); });
+  app.require_subcommand(1);
+  Action action;
+  AddRunCommand(app, action);
+  AddTraceCommand(app, action);
+  AddDisasmCommand(app, action);
+  AddBuildCommand(app, action);
+  AddCorruptCommand(app, action);
+  AddExportCommand(app, action);
+  AddDoctorCommand(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return ReportParse(app, error);
+  }
+  const absl::StatusOr<ExitCode> end = action();
+  if (end.ok()) return *end;
+  const std::string message(end.status().message());
+  std::fprintf(stderr, "qgpu: %s\n", message.c_str());
+  return ExitCodeFor(end.status());
+}
+
+}  // namespace
+}  // namespace qgpu
+
+int main(int argc, char** argv) { return qgpu::Main(argc, argv); }
