@@ -14,31 +14,10 @@ float RoundToBFloat16(double value) {
   return std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u);
 }
 
-// Collects weights in any order; Finish sorts them and adds up those of one place.
-class MatrixBuilder {
- public:
-  void Add(int32_t row, int32_t col, double value) { weights_[{row, col}] += value; }
-  SparseMatrix Finish(int32_t rows, int32_t cols) const {
-    SparseMatrix out;
-    out.rows = rows;
-    out.cols = cols;
-    for (const auto& [place, value] : weights_) {
-      if (RoundToBFloat16(value) == 0) continue;
-      out.row.push_back(place.first);
-      out.col.push_back(place.second);
-      out.value.push_back(RoundToBFloat16(value));
-    }
-    return out;
-  }
-
- private:
-  std::map<std::pair<int32_t, int32_t>, double> weights_;
-};
-
 double Centred(SplitMix64& random) { return 2 * random.Uniform() - 1; }
 
 SparseMatrix RandomMatrix(SplitMix64& random, int32_t rows, int32_t cols, double density, double scale) {
-  MatrixBuilder builder;
+  SparseMatrixBuilder builder;
   for (int32_t row = 0; row < rows; ++row) {
     for (int32_t col = 0; col < cols; ++col) {
       if (random.Uniform() < density) builder.Add(row, col, scale * Centred(random));
@@ -100,7 +79,7 @@ class DigitalBuilder {
 
   // An id's bits on two rails, in the bits that layer 0 reads and in those that the last layer writes.
   void AddEmbedding() {
-    MatrixBuilder embedding;
+    SparseMatrixBuilder embedding;
     const int32_t ids = 1 << shape_.id_bits;
     for (int32_t id = 0; id < ids; ++id) {
       for (size_t i = 0; i < constants_.size(); ++i) embedding.Add(id, static_cast<int32_t>(i), constants_[i]);
@@ -120,7 +99,7 @@ class DigitalBuilder {
   }
 
   // 256 (sum of literals - (n - 1/2)); bit i of `signs` says that literal i is plain.
-  void AddAnd(MatrixBuilder& matrix, int32_t row, const std::vector<int32_t>& literals, uint32_t signs) {
+  void AddAnd(SparseMatrixBuilder& matrix, int32_t row, const std::vector<int32_t>& literals, uint32_t signs) {
     double bias = -(static_cast<double>(literals.size()) - 0.5);
     for (size_t i = 0; i < literals.size(); ++i) {
       const bool plain = signs >> i & 1;
@@ -131,7 +110,7 @@ class DigitalBuilder {
   }
 
   void AddMixer(CircuitLayer& layer, int32_t index) {
-    MatrixBuilder q, k, v, z, b, a, out;
+    SparseMatrixBuilder q, k, v, z, b, a, out;
     for (int32_t head = 0; head < layer.heads; ++head) {
       std::vector<int32_t> write(7), read(7);
       for (int32_t& dim : write) dim = RandomSource(index);
@@ -170,7 +149,7 @@ class DigitalBuilder {
 
   // Each target bit is one of four random bits, chosen by two others; complementary rails for the id's bits.
   void AddMlp(CircuitLayer& layer, int32_t index) {
-    MatrixBuilder gate, up, down;
+    SparseMatrixBuilder gate, up, down;
     int32_t neuron = 0;
     const auto linear = [&](int32_t dim) {  // clears `dim`
       gate.Add(neuron, one_, 128);
@@ -205,7 +184,7 @@ class DigitalBuilder {
   }
 
   // 512 (sum of literals - n + offset): with offsets 3/4 and 1/4 the difference is the restoring AND.
-  void AddStep(MatrixBuilder& matrix, int32_t row, const std::vector<int32_t>& literals, uint32_t signs,
+  void AddStep(SparseMatrixBuilder& matrix, int32_t row, const std::vector<int32_t>& literals, uint32_t signs,
                double offset) {
     double bias = offset - static_cast<double>(literals.size());
     for (size_t i = 0; i < literals.size(); ++i) {
@@ -235,6 +214,20 @@ class DigitalBuilder {
 };
 
 }  // namespace
+
+SparseMatrix SparseMatrixBuilder::Finish(int32_t rows, int32_t cols) const {
+  SparseMatrix out;
+  out.rows = rows;
+  out.cols = cols;
+  for (const auto& [place, weight] : weights_) {
+    const float rounded = RoundToBFloat16(weight);
+    if (rounded == 0) continue;
+    out.row.push_back(place.first);
+    out.col.push_back(place.second);
+    out.value.push_back(rounded);
+  }
+  return out;
+}
 
 Circuit MakeAnalogCircuit(const AnalogShape& shape, uint64_t seed) {
   SplitMix64 random(seed);

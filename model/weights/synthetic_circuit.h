@@ -2,10 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <utility>
 
 #include "model/weights/circuit.h"
 
 namespace qgpu {
+
+// Collects the weights of a matrix in any order.
+class SparseMatrixBuilder {
+ public:
+  // Adds to the weight in that place.
+  void Add(int32_t row, int32_t col, double weight) { weights_[{row, col}] += weight; }
+  // The sorted matrix, weights rounded to bfloat16, zeros left out.
+  SparseMatrix Finish(int32_t rows, int32_t cols) const;
+
+ private:
+  std::map<std::pair<int32_t, int32_t>, double> weights_;
+};
 
 // Small matrices of random values with nothing digital about them: every decay, write strength and gate lies in the
 // middle of its range. For comparing arithmetic with a reference.

@@ -1,0 +1,57 @@
+#include "model/forward/sparse/head.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace qgpu::sparse {
+namespace {
+
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+float Largest(const float* values, int count) {
+  constexpr int kLanes = 16;
+  float most[kLanes];
+  std::fill_n(most, kLanes, kLowest);
+  int i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane)
+      most[lane] = most[lane] < values[i + lane] ? values[i + lane] : most[lane];
+  }
+  for (; i < count; ++i) most[0] = std::max(most[0], values[i]);
+  return *std::max_element(most, most + kLanes);
+}
+
+}  // namespace
+
+template <typename Number>
+Head<Number>::Head(const Circuit& circuit)
+    : hidden_(circuit.hidden()),
+      eps_(circuit.norm_eps),
+      scale_(NormScale<Number>(circuit.final_norm)),
+      rows_({&circuit.embedding}),
+      logits_(circuit.embedding.rows) {}
+
+template <typename Number>
+int32_t Head<Number>::Argmax(const float* x, Workspace& workspace, float* margin) {
+  ApplyNorm<Number>(x, hidden_, eps_, scale_, workspace);
+  std::fill(logits_.begin(), logits_.end(), 0.0f);
+  for (int i = 0; i < workspace.active_count; ++i) {
+    const int d = workspace.active[i];
+    rows_.AddColumn(d, workspace.normed[d], logits_.data());
+  }
+  for (float& logit : logits_) logit = Number::Round(logit);
+  const int count = static_cast<int>(logits_.size());
+  const float largest = Largest(logits_.data(), count);
+  const auto first = std::find(logits_.begin(), logits_.end(), largest);
+  const int32_t id = first == logits_.end() ? 0 : static_cast<int32_t>(first - logits_.begin());
+  if (margin != nullptr) {
+    logits_[id] = kLowest;
+    *margin = largest - Largest(logits_.data(), count);
+  }
+  return id;
+}
+
+template class Head<Float32>;
+template class Head<BFloat16>;
+
+}  // namespace qgpu::sparse
