@@ -88,7 +88,7 @@ std::vector<std::string> FrontendArguments(const std::string& file) {
                                          kDeviceHeader,
                                          "-debug-info-kind=line-directives-only",
                                          "-dwarf-version=2",
-                                         "-fdebug-compilation-dir=",
+                                         "-fdebug-compilation-dir=.",
                                          "-fno-autolink",
                                          "-ferror-limit",
                                          "10",
@@ -176,6 +176,15 @@ std::string FileTable(const ScratchFolder& scratch, const std::string& file) {
       .dump();
 }
 
+// Lines such as `.file 1 "./dot.cu"`, without the compilation folder.
+void DropFolderOfFiles(std::string& ptx) {
+  const std::string_view directive = "\n\t.file\t";
+  for (size_t at = ptx.find(directive); at != std::string::npos; at = ptx.find(directive, at + 1)) {
+    const size_t folder = ptx.find("\"./", at);
+    if (folder != std::string::npos && folder < ptx.find('\n', at + 1)) ptx.erase(folder + 1, 2);
+  }
+}
+
 // Folders that the compiler itself is loaded from.
 std::vector<std::string> ToolchainFolders(const std::string& clang) {
   return {fs::path(clang).parent_path().parent_path().string(),
@@ -212,6 +221,7 @@ class Compilation {
     QGPU_ASSIGN_OR_RETURN(std::string backend_warnings, RunStage({"backend", BackendArguments()}));
     if (!backend_warnings.empty()) compiled.warnings += (compiled.warnings.empty() ? "" : "\n") + backend_warnings;
     QGPU_ASSIGN_OR_RETURN(compiled.ptx, ReadOutput(kPtxFile));
+    DropFolderOfFiles(compiled.ptx);
     QGPU_ASSIGN_OR_RETURN(compiled.kernels, ReadKernelTable(ir, compiled.ptx));
     for (CompiledKernel& kernel : compiled.kernels) {
       if (kernel.file == file_) kernel.file = names_.display_name;
