@@ -28,8 +28,9 @@ Head<Number>::Head(const Circuit& circuit)
     : hidden_(circuit.hidden()),
       eps_(circuit.norm_eps),
       scale_(NormScale<Number>(circuit.final_norm)),
-      rows_({&circuit.embedding}),
-      logits_(circuit.embedding.rows) {}
+      rows_(circuit.embedding),
+      ids_(circuit.embedding.rows),
+      logits_(rows_.padded_rows()) {}
 
 template <typename Number>
 int32_t Head<Number>::Argmax(const float* x, Workspace& workspace, float* margin) {
@@ -40,13 +41,12 @@ int32_t Head<Number>::Argmax(const float* x, Workspace& workspace, float* margin
     rows_.AddColumn(d, workspace.normed[d], logits_.data());
   }
   for (float& logit : logits_) logit = Number::Round(logit);
-  const int count = static_cast<int>(logits_.size());
-  const float largest = Largest(logits_.data(), count);
-  const auto first = std::find(logits_.begin(), logits_.end(), largest);
-  const int32_t id = first == logits_.end() ? 0 : static_cast<int32_t>(first - logits_.begin());
+  const float largest = Largest(logits_.data(), ids_);
+  const auto first = std::find(logits_.begin(), logits_.begin() + ids_, largest);
+  const int32_t id = first == logits_.begin() + ids_ ? 0 : static_cast<int32_t>(first - logits_.begin());
   if (margin != nullptr) {
     logits_[id] = kLowest;
-    *margin = largest - Largest(logits_.data(), count);
+    *margin = largest - Largest(logits_.data(), ids_);
   }
   return id;
 }

@@ -21,7 +21,8 @@ class Head {
   float eps_;
   std::vector<float> scale_;
   ColumnMatrix rows_;
-  std::vector<float> logits_;
+  int32_t ids_;
+  std::vector<float> logits_;  // padded to whole blocks
 };
 
 }  // namespace qgpu::sparse

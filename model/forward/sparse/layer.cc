@@ -44,21 +44,14 @@ std::vector<float> Rounded(const std::vector<float>& values) {
   return out;
 }
 
-void AddColumns(const ColumnMatrix& matrix, Workspace& workspace) {
-  std::fill_n(workspace.sums.begin(), matrix.rows(), 0.0f);
-  for (int i = 0; i < workspace.active_count; ++i) {
-    const int d = workspace.active[i];
-    matrix.AddColumn(d, workspace.normed[d], workspace.sums.data());
-  }
-}
-
 }  // namespace
 
 Workspace::Workspace(const Circuit& circuit) {
-  const int rows = std::max(circuit.max_heads() * (4 * kHeadDim + 2), circuit.max_neurons());
+  const int rows = std::max(circuit.max_heads() * (4 * kHeadDim + 2), circuit.max_neurons()) + kBlockRows;
   normed.resize(circuit.width);
   output.resize(circuit.width);
   sums.resize(rows);
+  shared.resize(rows);
   active.resize(std::max(rows, circuit.width));
 }
 
@@ -91,14 +84,16 @@ Layer<Number>::Layer(const Circuit& circuit, int index)
       head_norm_(Rounded<Number>(circuit.layers[index].head_norm)),
       rate_(Rounded<Number>(circuit.layers[index].a_log)),
       dt_bias_(Rounded<Number>(circuit.layers[index].dt_bias)),
-      mixer_({&circuit.layers[index].q, &circuit.layers[index].k, &circuit.layers[index].v, &circuit.layers[index].z,
-              &circuit.layers[index].b, &circuit.layers[index].a}),
+      mixer_(circuit.layers[index]),
       out_(circuit.layers[index].out, LineMatrix::Lines::kColumns),
-      gate_({&circuit.layers[index].gate}),
+      gate_(circuit.layers[index].gate),
       up_(circuit.layers[index].up, LineMatrix::Lines::kRows),
       down_(circuit.layers[index].down, LineMatrix::Lines::kColumns) {
+  up_.Reorder(gate_.order());
+  down_.Reorder(gate_.order());
   for (float& rate : rate_) rate = std::exp(rate);
   states_.resize(static_cast<size_t>(heads_) * kStateSize);
+  written_.resize(heads_);
   last_a_.assign(heads_, std::numeric_limits<float>::quiet_NaN());
   last_decay_.assign(heads_, 0);
 }
@@ -106,6 +101,7 @@ Layer<Number>::Layer(const Circuit& circuit, int index)
 template <typename Number>
 void Layer<Number>::Reset() {
   std::fill(states_.begin(), states_.end(), 0.0f);
+  for (std::bitset<kHeadDim>& rows : written_) rows.reset();
 }
 
 template <typename Number>
@@ -122,31 +118,26 @@ void Layer<Number>::Forward(float* x, Workspace& workspace) {
 template <typename Number>
 void Layer<Number>::Mix(float* x, Workspace& workspace) {
   ApplyNorm<Number>(x, hidden_, eps_, input_scale_, workspace);
-  AddColumns(mixer_, workspace);
+  const float* sums = workspace.sums.data();
+  mixer_.Multiply(workspace.normed.data(), workspace.active.data(), workspace.active_count, workspace.sums.data());
   std::fill(workspace.output.begin(), workspace.output.end(), 0.0f);
-  const float* q = workspace.sums.data();
-  const float* k = q + Channels();
-  const float* v = k + Channels();
-  const float* z = v + Channels();
-  const float* b = z + Channels();
-  const float* a = b + heads_;
   ActiveVector query, key, value;
   for (int head = 0; head < heads_; ++head) {
-    const int at = head * kHeadDim;
-    Decay(head, Number::Round(a[head]));
-    const float beta = Number::Round(Sigmoid(Number::Round(b[head])));
+    const MixerRows::Places& places = mixer_.places(head);
+    Decay(head, Number::Round(sums[places.a]));
+    const float beta = Number::Round(Sigmoid(Number::Round(sums[places.b])));
     if (beta != 0) {
-      Activate<Number>(k + at, key);
+      Activate<Number>(sums + places.k, key);
       if (key.count > 0) {
         NormalizeL2(key);
-        Activate<Number>(v + at, value);
+        Activate<Number>(sums + places.v, value);
         Write(head, beta, key, value);
       }
     }
-    Activate<Number>(q + at, query);
+    Activate<Number>(sums + places.q, query);
     if (query.count == 0) continue;
     NormalizeL2(query);
-    Read(head, query, z + at, workspace.output.data());
+    Read(head, query, sums + places.z, workspace.output.data());
   }
   AddResidual<Number>(x, workspace.output);
 }
@@ -161,7 +152,11 @@ void Layer<Number>::Decay(int head, float a) {
   const float decay = last_decay_[head];
   if (decay == 1.0f) return;
   float* state = states_.data() + static_cast<size_t>(head) * kStateSize;
-  for (int i = 0; i < kStateSize; ++i) state[i] *= decay;
+  for (int row = 0; row < kHeadDim; ++row) {
+    if (!written_[head][row]) continue;
+    for (int j = 0; j < kHeadDim; ++j) state[row * kHeadDim + j] *= decay;
+  }
+  if (decay == 0) written_[head].reset();
 }
 
 // S <- S + k (beta (v - S^T k))^T
@@ -179,6 +174,7 @@ void Layer<Number>::Write(int head, float beta, const ActiveVector& key, const A
   for (int i = 0; i < key.count; ++i) {
     float* row = state + key.index[i] * kHeadDim;
     for (int j = 0; j < kHeadDim; ++j) row[j] += key.value[i] * delta[j];
+    written_[head].set(key.index[i]);
   }
 }
 
@@ -207,7 +203,8 @@ void Layer<Number>::Read(int head, const ActiveVector& query, const float* gate,
 template <typename Number>
 void Layer<Number>::Mlp(float* x, Workspace& workspace) const {
   ApplyNorm<Number>(x, hidden_, eps_, post_scale_, workspace);
-  AddColumns(gate_, workspace);
+  gate_.Multiply(workspace.normed.data(), workspace.active.data(), workspace.active_count, workspace.shared.data(),
+                 workspace.sums.data());
   std::fill(workspace.output.begin(), workspace.output.end(), 0.0f);
   const int count = CollectAbove(workspace.sums.data(), neurons_, kSiluIsZeroBelow, workspace.active.data());
   for (int i = 0; i < count; ++i) {

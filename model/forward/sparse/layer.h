@@ -2,6 +2,7 @@
 // The formulas are those of Qwen3_5GatedDeltaNet, torch_recurrent_gated_delta_rule and Qwen3_5MLP in transformers.
 #pragma once
 
+#include <bitset>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct Workspace {
   std::vector<uint16_t> active;  // dimensions of `normed` that are not 0, or active rows of a sum
   int active_count = 0;
   std::vector<float> sums;    // outputs of the mixer's or the MLP's first linear layers
+  std::vector<float> shared;  // for GroupedRows::Multiply
   std::vector<float> output;  // [W], what is added to the residual
 };
 
@@ -51,9 +53,6 @@ class Layer {
   int heads() const { return heads_; }
 
  private:
-  // Places of a head's values among the mixer's sums: q, k, v, z of all heads, then b and a.
-  int Channels() const { return heads_ * kHeadDim; }
-
   void Mix(float* x, Workspace& workspace);
   void Decay(int head, float a);
   void Write(int head, float beta, const ActiveVector& key, const ActiveVector& value);
@@ -64,12 +63,13 @@ class Layer {
   float eps_;
   std::vector<float> input_scale_, post_scale_, head_norm_;
   std::vector<float> rate_, dt_bias_;  // rate = exp(A_log)
-  ColumnMatrix mixer_;                 // q, k, v, z, b, a
+  MixerRows mixer_;
   LineMatrix out_;
-  ColumnMatrix gate_;
+  GroupedRows gate_;  // neurons are renumbered by it
   LineMatrix up_, down_;
-  std::vector<float> states_;               // [heads][128][128]
-  std::vector<float> last_a_, last_decay_;  // [heads]: exp(g) of the last a seen, which rarely changes
+  std::vector<float> states_;                   // [heads][128][128]
+  std::vector<std::bitset<kHeadDim>> written_;  // [heads]: rows of the state that may be other than 0
+  std::vector<float> last_a_, last_decay_;      // [heads]: exp(g) of the last a seen, which rarely changes
 };
 
 }  // namespace qgpu::sparse

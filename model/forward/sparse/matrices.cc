@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <tuple>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -10,23 +12,12 @@
 namespace qgpu::sparse {
 namespace {
 
-// A column with more than one weight in kDenseRatio rows is stored in full: adding it is then a plain vector loop.
-constexpr size_t kDenseRatio = 6;
-
-void AddDense(const uint16_t* __restrict weights, float x, float* __restrict y, int count) {
-  for (int i = 0; i < count; ++i) y[i] += FromBFloat16(weights[i]) * x;
-}
-
-void AddRun(const uint16_t* __restrict index, uint32_t count, float value, float* __restrict y) {
-  uint32_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    y[index[i]] += value;
-    y[index[i + 1]] += value;
-    y[index[i + 2]] += value;
-    y[index[i + 3]] += value;
-  }
-  for (; i < count; ++i) y[index[i]] += value;
-}
+// A block with at least this many weights of its 64 is written out in full.
+constexpr size_t kWellFilledBlock = 12;
+// Columns with a weight in at least one of this many rows are left out when rows are compared (see GroupedRows).
+constexpr size_t kWellFilledColumn = 6;
+// Rows with nothing but thresholds are cut into groups of this size, so that no group needs levels for itself.
+constexpr size_t kEmptyGroupRows = 8;
 
 #if defined(__SSE2__)
 // Compares 16 values at a time and turns the outcome into bits.
@@ -57,55 +48,166 @@ int Collect(const float* values, int count, uint16_t* out, Scalar scalar) {
 }
 #endif
 
+SparseMatrix FromTriples(int32_t rows, int32_t cols, std::vector<std::tuple<int32_t, int32_t, float>>& triples) {
+  std::sort(triples.begin(), triples.end());
+  SparseMatrix out;
+  out.rows = rows;
+  out.cols = cols;
+  for (const auto& [row, col, value] : triples) {
+    out.row.push_back(row);
+    out.col.push_back(col);
+    out.value.push_back(value);
+  }
+  return out;
+}
+
 }  // namespace
 
-ColumnMatrix::ColumnMatrix(const std::vector<const SparseMatrix*>& parts) {
-  struct Entry {
-    float weight;
-    uint16_t row;
-  };
-  columns_.resize(parts.front()->cols);
-  std::vector<std::vector<Entry>> entries(columns_.size());
-  for (const SparseMatrix* part : parts) {
-    for (size_t i = 0; i < part->nonzeros(); ++i) {
-      entries[part->col[i]].push_back({part->value[i], static_cast<uint16_t>(rows_ + part->row[i])});
-    }
-    rows_ += part->rows;
+ColumnMatrix::ColumnMatrix(const SparseMatrix& matrix) {
+  padded_rows_ = (matrix.rows + kBlockRows - 1) / kBlockRows * kBlockRows;
+  std::vector<std::vector<Entry>> columns(matrix.cols);
+  for (size_t i = 0; i < matrix.nonzeros(); ++i) {
+    columns[matrix.col[i]].push_back({static_cast<uint16_t>(matrix.row[i]), ToBFloat16(matrix.value[i])});
   }
-  for (size_t col = 0; col < columns_.size(); ++col) {
-    Column& column = columns_[col];
-    column.first_run = column.last_run = static_cast<uint32_t>(runs_.size());
-    if (entries[col].size() * kDenseRatio > static_cast<size_t>(rows_)) {
-      column.dense = true;
-      column.dense_at = dense_.size();
-      dense_.resize(dense_.size() + rows_);
-      for (const Entry& entry : entries[col]) dense_[column.dense_at + entry.row] = ToBFloat16(entry.weight);
-      continue;
-    }
-    std::stable_sort(entries[col].begin(), entries[col].end(),
-                     [](const Entry& a, const Entry& b) { return a.weight < b.weight; });
-    for (const Entry& entry : entries[col]) {
-      const uint32_t at = static_cast<uint32_t>(index_.size());
-      if (runs_.size() == column.first_run || runs_.back().weight != entry.weight) {
-        runs_.push_back({entry.weight, at, at});
+  for (const std::vector<Entry>& column : columns) {  // ascending by row
+    first_block_.push_back(static_cast<uint32_t>(blocks_.size()));
+    first_entry_.push_back(static_cast<uint32_t>(entries_.size()));
+    for (size_t begin = 0, end = 0; begin < column.size(); begin = end) {
+      const int block = column[begin].row / kBlockRows;
+      while (end < column.size() && column[end].row / kBlockRows == block) ++end;
+      if (end - begin < kWellFilledBlock) {
+        entries_.insert(entries_.end(), column.begin() + begin, column.begin() + end);
+        continue;
       }
-      index_.push_back(entry.row);
-      ++runs_.back().end;
+      blocks_.push_back({static_cast<uint32_t>(block * kBlockRows), static_cast<uint32_t>(dense_.size())});
+      dense_.resize(dense_.size() + kBlockRows);
+      uint16_t* weights = dense_.data() + blocks_.back().at;
+      for (size_t i = begin; i < end; ++i) weights[column[i].row % kBlockRows] = column[i].weight;
     }
-    column.last_run = static_cast<uint32_t>(runs_.size());
+  }
+  first_block_.push_back(static_cast<uint32_t>(blocks_.size()));
+  first_entry_.push_back(static_cast<uint32_t>(entries_.size()));
+}
+
+void ColumnMatrix::AddColumn(int col, float x, float* __restrict y) const {
+  for (uint32_t i = first_block_[col]; i < first_block_[col + 1]; ++i) {
+    const uint16_t* __restrict weights = dense_.data() + blocks_[i].at;
+    float* __restrict out = y + blocks_[i].first_row;
+    for (int row = 0; row < kBlockRows; ++row) out[row] += FromBFloat16(weights[row]) * x;
+  }
+  for (uint32_t i = first_entry_[col]; i < first_entry_[col + 1]; ++i) {
+    y[entries_[i].row] += FromBFloat16(entries_[i].weight) * x;
   }
 }
 
-void ColumnMatrix::AddColumn(int col, float x, float* y) const {
-  const Column& column = columns_[col];
-  if (column.dense) {
-    AddDense(dense_.data() + column.dense_at, x, y, rows_);
-    return;
+GroupedRows::GroupedRows(const SparseMatrix& matrix) : rows_(matrix.rows), column_is_own_(matrix.cols) {
+  std::vector<size_t> filled(matrix.cols);
+  for (const int32_t col : matrix.col) ++filled[col];
+  for (int32_t col = 0; col < matrix.cols; ++col) {
+    column_is_own_[col] = filled[col] * kWellFilledColumn >= static_cast<size_t>(matrix.rows);
   }
-  for (uint32_t i = column.first_run; i < column.last_run; ++i) {
-    const Run& run = runs_[i];
-    AddRun(index_.data() + run.begin, run.end - run.begin, run.weight * x, y);
+  std::map<std::vector<std::pair<int32_t, float>>, std::vector<int32_t>> by_pattern;
+  for (size_t i = 0, row = 0; row < static_cast<size_t>(matrix.rows); ++row) {
+    std::vector<std::pair<int32_t, float>> pattern;
+    for (; i < matrix.nonzeros() && matrix.row[i] == static_cast<int32_t>(row); ++i) {
+      if (!column_is_own_[matrix.col[i]]) pattern.emplace_back(matrix.col[i], matrix.value[i]);
+    }
+    by_pattern[pattern].push_back(static_cast<int32_t>(row));
   }
+  std::vector<std::vector<int32_t>> groups;
+  for (const auto& [pattern, rows] : by_pattern) {
+    const size_t most = pattern.empty() ? kEmptyGroupRows : rows.size();
+    for (size_t begin = 0; begin < rows.size(); begin += most) {
+      groups.emplace_back(rows.begin() + begin, rows.begin() + std::min(begin + most, rows.size()));
+    }
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  Number(groups);
+
+  std::vector<int32_t> group_of(matrix.rows, -1), place_of(matrix.rows);
+  for (size_t group = 0; group < groups.size(); ++group) group_of[groups[group].front()] = static_cast<int32_t>(group);
+  for (int32_t place = 0; place < matrix.rows; ++place) place_of[order_[place]] = place;
+  std::vector<std::tuple<int32_t, int32_t, float>> shared, own;
+  for (size_t i = 0; i < matrix.nonzeros(); ++i) {
+    const int32_t row = matrix.row[i], col = matrix.col[i];
+    if (column_is_own_[col]) {
+      own.emplace_back(place_of[row], col, matrix.value[i]);
+    } else if (group_of[row] >= 0) {
+      shared.emplace_back(group_of[row], col, matrix.value[i]);
+    }
+  }
+  shared_ = ColumnMatrix(FromTriples(static_cast<int32_t>(groups.size()), matrix.cols, shared));
+  own_ = ColumnMatrix(FromTriples(matrix.rows, matrix.cols, own));
+}
+
+// Groups are ordered by falling size; level by level, their rows get consecutive numbers.
+void GroupedRows::Number(const std::vector<std::vector<int32_t>>& groups) {
+  for (size_t level = 0; !groups.empty() && level < groups.front().size(); ++level) {
+    int32_t size = 0;
+    for (; size < static_cast<int32_t>(groups.size()) && groups[size].size() > level; ++size) {
+      order_.push_back(groups[size][level]);
+    }
+    level_size_.push_back(size);
+  }
+}
+
+void GroupedRows::Multiply(const float* x, const uint16_t* active, int count, float* __restrict shared,
+                           float* __restrict sums) const {
+  std::fill_n(shared, shared_.padded_rows(), 0.0f);
+  std::fill_n(sums, own_.padded_rows(), 0.0f);
+  for (int i = 0; i < count; ++i) {
+    const int col = active[i];
+    if (column_is_own_[col]) {
+      own_.AddColumn(col, x[col], sums);
+    } else {
+      shared_.AddColumn(col, x[col], shared);
+    }
+  }
+  float* level = sums;
+  for (const int32_t size : level_size_) {
+    for (int32_t group = 0; group < size; ++group) level[group] += shared[group];
+    level += size;
+  }
+}
+
+MixerRows::MixerRows(const CircuitLayer& layer) : places_(layer.heads) {
+  using Triples = std::vector<std::tuple<int32_t, int32_t, float>>;
+  Triples all;
+  int rows = 0;
+  std::map<Triples, int> known;
+  const auto place = [&](const SparseMatrix& matrix, int head, int block_rows) {
+    Triples block;
+    const auto end = std::lower_bound(matrix.row.begin(), matrix.row.end(), (head + 1) * block_rows);
+    auto it = std::lower_bound(matrix.row.begin(), end, head * block_rows);
+    for (; it != end; ++it) {
+      const size_t i = it - matrix.row.begin();
+      block.emplace_back(*it - head * block_rows, matrix.col[i], matrix.value[i]);
+    }
+    if (block_rows == kHeadDim) {
+      if (const auto found = known.find(block); found != known.end()) return found->second;
+      known[block] = rows;
+    }
+    for (const auto& [row, col, value] : block) all.emplace_back(rows + row, col, value);
+    rows += block_rows;
+    return rows - block_rows;
+  };
+  for (int head = 0; head < layer.heads; ++head) {
+    Places& places = places_[head];
+    places.q = place(layer.q, head, kHeadDim);
+    places.k = place(layer.k, head, kHeadDim);
+    places.v = place(layer.v, head, kHeadDim);
+    places.z = place(layer.z, head, kHeadDim);
+  }
+  for (int head = 0; head < layer.heads; ++head) {
+    places_[head].b = place(layer.b, head, 1);
+    places_[head].a = place(layer.a, head, 1);
+  }
+  columns_ = ColumnMatrix(FromTriples(rows, layer.q.cols, all));
+}
+
+void MixerRows::Multiply(const float* x, const uint16_t* active, int count, float* sums) const {
+  std::fill_n(sums, columns_.padded_rows(), 0.0f);
+  for (int i = 0; i < count; ++i) columns_.AddColumn(active[i], x[active[i]], sums);
 }
 
 LineMatrix::LineMatrix(const SparseMatrix& matrix, Lines lines) {
@@ -120,6 +222,18 @@ LineMatrix::LineMatrix(const SparseMatrix& matrix, Lines lines) {
   for (size_t i = 0; i < matrix.nonzeros(); ++i) {
     entries_[next[line[i]]++] = {static_cast<uint16_t>(place[i]), ToBFloat16(matrix.value[i])};
   }
+}
+
+void LineMatrix::Reorder(const std::vector<int32_t>& order) {
+  std::vector<uint32_t> begin = {0};
+  std::vector<Entry> entries;
+  entries.reserve(entries_.size());
+  for (const int32_t line : order) {
+    entries.insert(entries.end(), entries_.begin() + begin_[line], entries_.begin() + begin_[line + 1]);
+    begin.push_back(static_cast<uint32_t>(entries.size()));
+  }
+  begin_ = std::move(begin);
+  entries_ = std::move(entries);
 }
 
 int CollectAbove(const float* values, int count, float threshold, uint16_t* out) {

@@ -9,33 +9,58 @@
 
 namespace qgpu::sparse {
 
-// Stored by columns, each split into runs of equal weights (most weights of a column are alike, so that a weight costs
-// two bytes), or written out in full where it is dense. For y += M x with many zeros in x.
+// Rows that are computed together when a column is written out in full.
+inline constexpr int kBlockRows = 64;
+
+// Stored by columns. Within a column, blocks of 64 rows that are well filled are written out in full, so that adding
+// them is a plain vector loop; other weights are listed one by one. For y += M x with many zeros in x.
 class ColumnMatrix {
  public:
-  // Places `parts` below each other: row r of parts[i] becomes row r + (rows of the parts before).
-  explicit ColumnMatrix(const std::vector<const SparseMatrix*>& parts);
+  ColumnMatrix() = default;
+  explicit ColumnMatrix(const SparseMatrix& matrix);
 
-  int rows() const { return rows_; }
-  bool IsEmpty(int col) const { return columns_[col].first_run == columns_[col].last_run && !columns_[col].dense; }
-  // y[0 .. rows) += column * x
+  // Rows, rounded up to whole blocks: the room that y needs.
+  int padded_rows() const { return padded_rows_; }
+  // y[0 .. padded_rows) += column * x
   void AddColumn(int col, float x, float* y) const;
 
  private:
-  struct Run {
-    float weight;
-    uint32_t begin, end;  // in index_
+  struct Entry {
+    uint16_t row, weight;  // bfloat16
   };
-  struct Column {
-    uint32_t first_run = 0, last_run = 0;
-    bool dense = false;
-    size_t dense_at = 0;  // in dense_
+  struct DenseBlock {
+    uint32_t first_row, at;  // in dense_
   };
+  int padded_rows_ = 0;
+  std::vector<uint32_t> first_block_, first_entry_;  // [cols + 1]
+  std::vector<DenseBlock> blocks_;
+  std::vector<Entry> entries_;
+  std::vector<uint16_t> dense_;  // bfloat16, 64 a block
+};
+
+// The rows of a matrix, grouped by what they have in common: rows that differ in well filled columns only (the constant
+// dimensions, that is, their thresholds) share one sum over all other columns. Rows are renumbered by that: `order`.
+class GroupedRows {
+ public:
+  explicit GroupedRows(const SparseMatrix& matrix);
+
+  int rows() const { return rows_; }
+  // Room that `sums` and `shared` need.
+  int padded_rows() const { return own_.padded_rows(); }
+  int padded_groups() const { return shared_.padded_rows(); }
+  // order()[i] is the matrix row that became row i.
+  const std::vector<int32_t>& order() const { return order_; }
+  // sums[i] = row order()[i] times x, of which active[0 .. count) are the non-zero places. `shared` is scratch.
+  void Multiply(const float* x, const uint16_t* active, int count, float* shared, float* sums) const;
+
+ private:
+  void Number(const std::vector<std::vector<int32_t>>& groups);
+
   int rows_ = 0;
-  std::vector<Column> columns_;
-  std::vector<Run> runs_;
-  std::vector<uint16_t> index_;
-  std::vector<uint16_t> dense_;  // bfloat16, rows_ a column
+  std::vector<int32_t> order_;
+  std::vector<int32_t> level_size_;  // level l holds the l-th row of groups 0 .. level_size_[l] - 1
+  std::vector<uint8_t> column_is_own_;
+  ColumnMatrix shared_, own_;
 };
 
 // Stored by lines (rows of M, or its columns), each a list of places and bfloat16 weights. For the few lines that an
@@ -44,6 +69,8 @@ class LineMatrix {
  public:
   enum class Lines { kRows, kColumns };
   LineMatrix(const SparseMatrix& matrix, Lines lines);
+  // Line i becomes what line order[i] was.
+  void Reorder(const std::vector<int32_t>& order);
 
   // The sum over the line of weight * x[place].
   float Dot(int line, const float* x) const {
@@ -64,6 +91,26 @@ class LineMatrix {
   };
   std::vector<uint32_t> begin_;
   std::vector<Entry> entries_;
+};
+
+// The first linear layers of a mixer below each other in one matrix. Heads often share a query, key, value or gate
+// (four ports of one memory write the same word): equal blocks of 128 rows are stored and computed once.
+class MixerRows {
+ public:
+  explicit MixerRows(const CircuitLayer& layer);
+
+  int padded_rows() const { return columns_.padded_rows(); }
+  // sums[0 .. padded_rows) = all rows times x, of which active[0 .. count) are the non-zero places.
+  void Multiply(const float* x, const uint16_t* active, int count, float* sums) const;
+  // Where a head's 128 sums (or its one sum) begin.
+  struct Places {
+    int q, k, v, z, b, a;
+  };
+  const Places& places(int head) const { return places_[head]; }
+
+ private:
+  std::vector<Places> places_;
+  ColumnMatrix columns_;
 };
 
 // Writes the indices i of values[0 .. count) with values[i] > threshold, ascending; returns how many. NaN counts as
