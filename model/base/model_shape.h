@@ -69,8 +69,14 @@ class TensorSource {
  public:
   virtual ~TensorSource() = default;
   virtual const ModelShape& shape() const = 0;
-  // Rows [first_row, first_row + rows) of a tensor of ModelTensors(shape()) as float32, row-major, into
-  // out[rows * row_size]. Thread-safe. Errors of the file behind it.
+  // The tensors it holds, in the order of ModelTensors. A source may make layers narrower than shape() says (fewer
+  // linear heads, fewer neurons, none at all); whoever runs it takes each layer's widths from here.
+  virtual std::vector<TensorSpec> tensors() const { return ModelTensors(shape()); }
+  // What a residual norm divides the sum of squares by: more than shape().hidden where the source leaves out residual
+  // dimensions that are always 0.
+  virtual int64_t norm_width() const { return shape().hidden; }
+  // Rows [first_row, first_row + rows) of a tensor of tensors() as float32, row-major, into out[rows * row_size].
+  // Thread-safe. Errors of the file behind it.
   virtual absl::Status ReadRows(const TensorSpec& spec, int64_t first_row, int64_t rows, float* out) const = 0;
 };
 

@@ -1,0 +1,45 @@
+// The executor "torch": every layer of the model by libtorch's own kernels. No libtorch header is needed to use it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "model/forward/executor.h"
+#include "model/weights/circuit.h"
+
+namespace qgpu {
+
+enum class ModelForm {
+  kSplit,  // machine tokens run the compiled layers alone
+  kDense,  // every token runs all layers, compiled and base, merged into one model
+};
+const char* ModelFormName(ModelForm form);  // "split", "dense"
+
+// Loads the circuit's layers, in the dense form merged with the base checkpoint in `base_directory` (not looked at in
+// the split form). The circuit is not needed afterwards. float32 or bfloat16 (kInvalidArgument for float16, whose range
+// the circuit's gates exceed); `device` is "cpu", "cuda", "cuda:N" or "mps". Errors of the base's files, of
+// MergedModel, and kResourceExhausted for memory. Not thread-safe; uses libtorch's threads within a call.
+absl::StatusOr<std::unique_ptr<Executor>> MakeTorchExecutor(const Circuit& circuit, const std::string& base_directory,
+                                                            ModelForm form, DataType type,
+                                                            const std::string& device = "cpu");
+
+// A checkpoint run on text: any Qwen3.5 directory, a dense export among them.
+class TextModel {
+ public:
+  virtual ~TextModel() = default;
+
+  // Forgets every position fed so far.
+  virtual void Reset() = 0;
+  // Feeds ids after those fed before, in one pass (several ids: the chunked rule; one: the recurrent step); logits
+  // [ids, vocabulary] as float32, row-major. kInvalidArgument for an id outside the vocabulary or more positions than
+  // the model was made for.
+  virtual absl::StatusOr<std::vector<float>> Logits(std::span<const int64_t> ids) = 0;
+  virtual int64_t vocabulary() const = 0;
+};
+absl::StatusOr<std::unique_ptr<TextModel>> LoadTextModel(const std::string& directory, DataType type,
+                                                         const std::string& device = "cpu");
+
+}  // namespace qgpu

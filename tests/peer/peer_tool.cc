@@ -1,0 +1,85 @@
+// What the Python tests of this folder call: our side of each comparison, one subcommand a call.
+//
+//   peer_tool logits DIR IDS TYPE MODE OUT   logits of the ids in file IDS (numbers and spaces) for TYPE float32 or
+//                                            bfloat16 and MODE prefill, step or "7,1,64": passes of those lengths;
+//                                            OUT gets a tensor `logits`
+//   peer_tool random-base DIR CONFIG SEED TYPE
+#include <cstdlib>
+#include <sstream>
+
+#include "common/exit_code.h"
+#include "common/file.h"
+#include "model/base/random_base.h"
+#include "model/base/safetensors.h"
+#include "model/forward/torch/torch_executor.h"
+
+namespace qgpu {
+namespace {
+
+absl::StatusOr<DataType> ParseType(const std::string& name) {
+  for (DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    if (name == DataTypeName(type)) return type;
+  }
+  return absl::InvalidArgumentError("unknown type " + name);
+}
+
+std::vector<int64_t> Numbers(std::string text) {
+  for (char& c : text) c = c == ',' ? ' ' : c;
+  std::istringstream stream(text);
+  std::vector<int64_t> numbers;
+  for (int64_t number; stream >> number;) numbers.push_back(number);
+  return numbers;
+}
+
+// Lengths of the passes that feed `count` ids; the last length repeats.
+std::vector<int64_t> PassLengths(const std::string& mode, int64_t count) {
+  const std::vector<int64_t> wanted = mode == "prefill" ? std::vector<int64_t>{count}
+                                      : mode == "step"  ? std::vector<int64_t>{1}
+                                                        : Numbers(mode);
+  std::vector<int64_t> lengths;
+  for (int64_t done = 0; done < count; done += lengths.back()) {
+    lengths.push_back(std::min(wanted[std::min(lengths.size(), wanted.size() - 1)], count - done));
+  }
+  return lengths;
+}
+
+absl::Status WriteLogits(const std::vector<std::string>& args) {
+  QGPU_ASSIGN_OR_RETURN(const DataType type, ParseType(args[3]));
+  QGPU_ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, LoadTextModel(args[1], type));
+  QGPU_ASSIGN_OR_RETURN(const std::string text, ReadFile(args[2]));
+  const std::vector<int64_t> ids = Numbers(text);
+  const int64_t count = static_cast<int64_t>(ids.size());
+  QGPU_ASSIGN_OR_RETURN(
+      const auto writer,
+      SafetensorsWriter::Create(args[5], {{"logits", {count, model->vocabulary()}, StoredType::kFloat32}}));
+  int64_t at = 0;
+  for (int64_t length : PassLengths(args[4], count)) {
+    QGPU_ASSIGN_OR_RETURN(const std::vector<float> logits,
+                          model->Logits({ids.data() + at, static_cast<size_t>(length)}));
+    QGPU_RETURN_IF_ERROR(writer->Append(logits.data(), logits.size()));
+    at += length;
+  }
+  return writer->Finish().status();
+}
+
+absl::Status WriteBase(const std::vector<std::string>& args) {
+  QGPU_ASSIGN_OR_RETURN(const std::string config, ReadFile(args[2]));
+  QGPU_ASSIGN_OR_RETURN(const ModelShape shape, ParseModelShape(config));
+  return WriteRandomBase(args[1], shape, std::strtoull(args[3].c_str(), nullptr, 10),
+                         args[4] == "float32" ? StoredType::kFloat32 : StoredType::kBFloat16);
+}
+
+absl::Status Run(const std::vector<std::string>& args) {
+  if (args.size() == 6 && args[0] == "logits") return WriteLogits(args);
+  if (args.size() == 5 && args[0] == "random-base") return WriteBase(args);
+  return absl::InvalidArgumentError("usage: see the top of peer_tool.cc");
+}
+
+}  // namespace
+}  // namespace qgpu
+
+int main(int argc, char** argv) {
+  const absl::Status status = qgpu::Run({argv + 1, argv + argc});
+  if (!status.ok()) fmt::print(stderr, "peer_tool: {}\n", status.ToString());
+  return qgpu::ExitCodeFor(status);
+}
