@@ -202,8 +202,10 @@ struct Stage {
 
 class Compilation {
  public:
-  Compilation(const KernelSource& source, const CompileLimits& limits, std::string clang, ScratchFolder scratch)
-      : source_(source),
+  Compilation(const SandboxLayers& layers, const KernelSource& source, const CompileLimits& limits, std::string clang,
+              ScratchFolder scratch)
+      : layers_(layers),
+        source_(source),
         limits_(limits),
         clang_(std::move(clang)),
         scratch_(std::move(scratch)),
@@ -242,7 +244,7 @@ class Compilation {
     command.cpu_seconds = limits_.cpu_seconds;
     command.address_space_bytes = limits_.address_space_bytes;
     command.file_bytes = limits_.output_bytes;
-    QGPU_ASSIGN_OR_RETURN(const SandboxOutcome outcome, RunSandboxed(command));
+    QGPU_ASSIGN_OR_RETURN(const SandboxOutcome outcome, RunSandboxedWith(layers_, command));
     const std::string messages = CleanDiagnostics(outcome.messages, names_);
     using End = SandboxOutcome::End;
     if (outcome.end == End::kExited && outcome.code == 0) return messages;
@@ -289,6 +291,7 @@ class Compilation {
     return bytes;
   }
 
+  const SandboxLayers& layers_;
   const KernelSource& source_;
   const CompileLimits& limits_;
   const std::string clang_;
@@ -307,6 +310,11 @@ std::vector<std::string> CompiledKernel::ParameterNames() const {
 }
 
 absl::StatusOr<CompiledPtx> CompileCudaToPtx(const KernelSource& source, const CompileLimits& limits) {
+  return CompileCudaToPtxWith(ProbeSandbox(), source, limits);
+}
+
+absl::StatusOr<CompiledPtx> CompileCudaToPtxWith(const SandboxLayers& layers, const KernelSource& source,
+                                                 const CompileLimits& limits) {
   if (source.language != SourceLanguage::kCuda) {
     return absl::InvalidArgumentError(fmt::format("{} is PTX already, not CUDA", source.name));
   }
@@ -316,7 +324,7 @@ absl::StatusOr<CompiledPtx> CompileCudaToPtx(const KernelSource& source, const C
   }
   QGPU_ASSIGN_OR_RETURN(std::string clang, FindClang());
   QGPU_ASSIGN_OR_RETURN(ScratchFolder scratch, ScratchFolder::Make());
-  return Compilation(source, limits, std::move(clang), std::move(scratch)).Run();
+  return Compilation(layers, source, limits, std::move(clang), std::move(scratch)).Run();
 }
 
 absl::StatusOr<const CompiledKernel*> FindKernel(const CompiledPtx& compiled, const std::string& name) {

@@ -13,6 +13,8 @@
 
 namespace qgpu {
 
+struct SandboxLayers;
+
 // What a compilation may use. Exceeding any of them is an error about the kernel, not about this machine.
 struct CompileLimits {
   int wall_ms = 20000;                               // frontend and backend together
@@ -53,6 +55,10 @@ struct CompiledPtx {
 //   kFailedPrecondition clang 19 is not installed (see FindClang)
 //   kUnavailable        no scratch folder or process could be made
 absl::StatusOr<CompiledPtx> CompileCudaToPtx(const KernelSource& source, const CompileLimits& limits = {});
+
+// For tests: the same as on a kernel that lacks some of the sandbox's layers.
+absl::StatusOr<CompiledPtx> CompileCudaToPtxWith(const SandboxLayers& layers, const KernelSource& source,
+                                                 const CompileLimits& limits = {});
 
 // The kernel called `name`: as in CompiledKernel::name, its last component, or the PTX name; "" for a file's only
 // kernel. kInvalidArgument listing the kernels there are.
