@@ -64,7 +64,7 @@ def random_model(config, seed):
         elif name.endswith("conv1d.weight"):
             weight.normal_(0, 0.5)
         else:
-            weight.normal_(0, 1.2 * weight.shape[-1] ** -0.5)
+            weight.normal_(0, 1.0 * weight.shape[-1] ** -0.5)
     return model
 
 

@@ -1,0 +1,49 @@
+// `qgpu trace`: a launch, token by token, in words.
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/engines.h"
+#include "cli/trace_narrator.h"
+
+namespace qgpu {
+namespace {
+
+struct TraceOptions {
+  LaunchOptions launch;
+  EngineOptions engine;
+};
+
+absl::StatusOr<ExitCode> Trace(const TraceOptions& options) {
+  if (options.engine.engine == "native-cpu") {
+    return absl::InvalidArgumentError("native-cpu writes no tokens; trace the model or the interpreter");
+  }
+  QGPU_ASSIGN_OR_RETURN(const PreparedLaunch launch, PrepareLaunch(options.launch));
+  QGPU_ASSIGN_OR_RETURN(const LaunchResult result, RunOnEngine(launch, options.engine));
+  const bool is_cuda = launch.spec.source.language == SourceLanguage::kCuda;
+  const std::string& file = launch.spec.source.name;
+  TraceNarrator narrator(launch.lowered.launch);
+  // Positions count from the first token that the machine wrote.
+  for (size_t position = 0; position < result.tokens.size(); ++position) {
+    const TraceNarrator::Line line = narrator.Narrate(result.tokens[position]);
+    const int source_line = is_cuda ? line.cuda_line : line.ptx_line;
+    const std::string place = source_line > 0 ? fmt::format("{}:{}", file, source_line) : "";
+    const std::string text =
+        fmt::format("{:>5}  {:<34} {:<16} {}\n", position, FormatToken(result.tokens[position]), place, line.what);
+    std::fputs(text.c_str(), stdout);
+  }
+  QGPU_RETURN_IF_ERROR(ResultStatus(result));
+  return kExitGood;
+}
+
+}  // namespace
+
+void AddTraceCommand(CLI::App& app, Action& action) {
+  auto options = std::make_shared<TraceOptions>();
+  CLI::App* command = app.add_subcommand("trace", "Print a launch readably: position, token, place, what it did");
+  AddLaunchOptions(*command, options->launch);
+  AddEngineOptions(*command, options->engine);
+  command->callback([options, &action] { action = [options] { return Trace(*options); }; });
+}
+
+}  // namespace qgpu
