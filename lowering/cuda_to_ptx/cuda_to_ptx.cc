@@ -24,93 +24,37 @@ constexpr char kPtxFile[] = "kernel.ptx";
 constexpr char kFileTable[] = "files.json";
 
 // Every header a kernel may include; all of them are the device header.
-constexpr const char* kHeaderNames[] = {
-    "cuda.h",
-    "cuda_runtime.h",
-    "cuda_runtime_api.h",
-    "device_launch_parameters.h",
-    "device_functions.h",
-    "sm_20_intrinsics.h",
-    "sm_30_intrinsics.h",
-    "sm_32_intrinsics.h",
-    "sm_35_intrinsics.h",
-    "device_atomic_functions.h",
-    "vector_types.h",
-    "vector_functions.h",
-    "builtin_types.h",
-    "driver_types.h",
-    "host_defines.h",
-    "assert.h",
-    "limits.h",
-    "stdbool.h",
-    "stddef.h",
-    "stdint.h",
-    "stdio.h",
-    "stdlib.h",
-    "string.h",
-    "inttypes.h",
-    "cassert",
-    "climits",
-    "cstddef",
-    "cstdint",
-    "cstdio",
-    "cstdlib",
-    "cstring",
-    "cinttypes",
-};
+constexpr char kHeaderNames[] =
+    "cuda.h cuda_runtime.h cuda_runtime_api.h device_launch_parameters.h device_functions.h device_atomic_functions.h "
+    "sm_20_intrinsics.h sm_30_intrinsics.h sm_32_intrinsics.h sm_35_intrinsics.h vector_types.h vector_functions.h "
+    "builtin_types.h driver_types.h host_defines.h "
+    "assert.h inttypes.h limits.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h "
+    "cassert cinttypes climits cstddef cstdint cstdio cstdlib cstring";
 
 // The compiler's own interface (-cc1) is used rather than its driver: one process without children, and no option that
-// depends on the host. Version 19 is required by FindClang.
-const std::vector<std::string> kTarget = {
-    "-triple", "nvptx64-nvidia-cuda", "-target-cpu", "sm_75", "-target-feature", "+ptx64", "-Os"};
+// depends on the host. FindClang sees to the version. All options are single words.
+constexpr char kTarget[] = "-cc1 -triple nvptx64-nvidia-cuda -target-cpu sm_75 -target-feature +ptx64 -Os";
 
 // -Os and no vectorizers: the machine's ROM holds 128 instructions, so nothing is unrolled unless it gets smaller by it
 // or the source says so (#pragma unroll). Value names are kept, because parameters' names are taken from the IR.
-std::vector<std::string> FrontendArguments(const std::string& file) {
-  std::vector<std::string> arguments = {"-cc1"};
-  arguments.insert(arguments.end(), kTarget.begin(), kTarget.end());
-  const std::vector<std::string> more = {"-aux-triple",
-                                         "x86_64-unknown-linux-gnu",
-                                         "-fcuda-is-device",
-                                         "-x",
-                                         "cuda",
-                                         "-std=gnu++17",
-                                         "-fwrapv",
-                                         "-fgnuc-version=4.2.1",
-                                         "-nostdsysteminc",
-                                         "-nobuiltininc",
-                                         "-nostdinc++",
-                                         "-ivfsoverlay",
-                                         kFileTable,
-                                         "-internal-isystem",
-                                         "include",
-                                         "-include",
-                                         kDeviceHeader,
-                                         "-debug-info-kind=line-directives-only",
-                                         "-dwarf-version=2",
-                                         "-fdebug-compilation-dir=.",
-                                         "-fno-autolink",
-                                         "-ferror-limit",
-                                         "10",
-                                         "-fmessage-length=0",
-                                         "-emit-llvm",
-                                         "-o",
-                                         kIrFile,
-                                         "-main-file-name",
-                                         file,
-                                         file};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+constexpr char kFrontendOptions[] =
+    "-x cuda -fcuda-is-device -aux-triple x86_64-unknown-linux-gnu -std=gnu++17 -fwrapv -fgnuc-version=4.2.1 "
+    "-nostdsysteminc -nobuiltininc -nostdinc++ -ivfsoverlay files.json -internal-isystem include "
+    "-include qgpu_cuda.h -debug-info-kind=line-directives-only -dwarf-version=2 -fdebug-compilation-dir=. "
+    "-fno-autolink -fconstexpr-steps=200000 -ferror-limit 10 -fmessage-length=0 -emit-llvm -o kernel.ll";
+
+constexpr char kBackendOptions[] = "-x ir -disable-llvm-passes -fno-dwarf-directory-asm -S -o kernel.ptx kernel.ll";
+
+std::vector<std::string> Words(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), std::istream_iterator<std::string>()};
 }
 
-std::vector<std::string> BackendArguments() {
-  std::vector<std::string> arguments = {"-cc1"};
-  arguments.insert(arguments.end(), kTarget.begin(), kTarget.end());
-  const std::vector<std::string> more = {"-S", "-x",     "ir",   "-disable-llvm-passes", "-fno-dwarf-directory-asm",
-                                         "-o", kPtxFile, kIrFile};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+std::vector<std::string> FrontendArguments(const std::string& file) {
+  return Words(fmt::format("{} {} -main-file-name {} {}", kTarget, kFrontendOptions, file, file));
 }
+
+std::vector<std::string> BackendArguments() { return Words(fmt::format("{} {}", kTarget, kBackendOptions)); }
 
 // A fresh folder that only this user can enter, removed with everything in it.
 class ScratchFolder {
@@ -167,7 +111,7 @@ std::string FileTable(const ScratchFolder& scratch, const std::string& file) {
   };
   add(file, file);
   add(kDeviceHeader, kDeviceHeader);
-  for (const char* header : kHeaderNames) add(std::string("include/") + header, kDeviceHeader);
+  for (const std::string& header : Words(kHeaderNames)) add("include/" + header, kDeviceHeader);
   return nlohmann::json{{"version", 0},
                         {"case-sensitive", "true"},
                         {"redirecting-with", "redirect-only"},

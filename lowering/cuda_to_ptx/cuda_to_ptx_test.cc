@@ -310,10 +310,12 @@ TEST_F(CudaToPtxTest, TemplateBombsEndAtALimit) {
   const std::string bomb =
       "template <int N, int M> struct T { T<N - 1, M> a; T<N - 1, M + (1 << N)> b; };\n"
       "template <int M> struct T<0, M> {};\n__global__ void k(int* p) { T<30, 0> t; p[0] = sizeof(t); }";
-  CompileLimits limits;
+  CompileLimits patient;  // so that a busy machine meets the limit in question first
+  patient.wall_ms = 120000;
+  CompileLimits limits = patient;
   limits.address_space_bytes = 500 << 20;
   EXPECT_THAT(Error(bomb, limits), HasSubstr("the compiler's frontend needs more than 500 MiB of address space; make"));
-  limits = {};
+  limits = patient;
   limits.cpu_seconds = 1;
   EXPECT_THAT(Error(bomb, limits), HasSubstr("needs more than 1 s of processor time; make"));
   limits = {};
@@ -332,6 +334,7 @@ TEST_F(CudaToPtxTest, ConstexprExplosionsEndAtALimit) {
 TEST_F(CudaToPtxTest, HugeOutputEndsAtALimit) {
   CompileLimits limits;
   limits.output_bytes = 1 << 20;
+  limits.wall_ms = 120000;
   const std::string macros =
       "#define A(x) x x x x x x x x\n#define B(x) A(A(A(A(x))))\n__global__ void k(int* p) { B(p[0] *= p[1]; p[p[0]] = "
       "3;) }";
