@@ -1,0 +1,160 @@
+#include "lowering/compile.h"
+
+#include <algorithm>
+
+#include "lowering/cuda_to_ptx/cuda_to_ptx.h"
+#include "lowering/ptx/ptx.h"
+#include "lowering/ptx_to_blocks/lower.h"
+
+namespace qgpu {
+namespace {
+
+absl::Status CheckShape(const LaunchSpec& spec, const MachineGeometry& geometry) {
+  const uint64_t threads = spec.block.Count();
+  if (threads == 0 || threads > static_cast<uint64_t>(geometry.max_threads())) {
+    return absl::InvalidArgumentError(
+        fmt::format("a thread block of {} x {} x {} = {} threads; the machine holds 1 to {}", spec.block.x,
+                    spec.block.y, spec.block.z, threads, geometry.max_threads()));
+  }
+  const Dim3& grid = spec.grid;
+  if (grid.Count() == 0 || grid.x > kMaxGridX || grid.y > kMaxGridY || grid.z > kMaxGridZ) {
+    return absl::InvalidArgumentError(
+        fmt::format("a grid of {} x {} x {} thread blocks; the machine counts to {} x {} x {}", grid.x, grid.y, grid.z,
+                    kMaxGridX, kMaxGridY, kMaxGridZ));
+  }
+  if (spec.dynamic_shared_bytes != 0) {
+    return absl::UnimplementedError("dynamic shared memory is not supported by the machine's lowering");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const ptx::Function*> ChooseEntry(const ptx::Module& module, const std::string& name) {
+  std::string known;
+  const ptx::Function* only = nullptr;
+  int count = 0;
+  for (const ptx::Function& function : module.functions) {
+    if (!function.is_entry || function.is_declaration) continue;
+    if (!name.empty() && function.name == name) return &function;
+    known += (count++ == 0 ? "" : ", ") + function.name;
+    only = &function;
+  }
+  if (count == 0) return absl::InvalidArgumentError(fmt::format("{}: has no kernel (.entry)", module.name));
+  if (!name.empty()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: has no kernel {}; its kernels are: {}", module.name, name, known));
+  }
+  if (count > 1) {
+    return absl::InvalidArgumentError(fmt::format("{}: which kernel? It has: {}", module.name, known));
+  }
+  return only;
+}
+
+// Every argument must be what its parameter can hold.
+absl::Status CheckArguments(const ptx::Module& module, const ptx::Function& kernel,
+                            const std::vector<KernelArgument>& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const ptx::Variable& parameter = kernel.parameters[i];
+    const uint64_t bytes = parameter.Bytes();
+    const bool is_scalar_type = parameter.dimensions.empty() && parameter.vector == 1 && (bytes == 4 || bytes == 8);
+    if (!is_scalar_type) {
+      return absl::UnimplementedError(
+          fmt::format("{}:{}: parameter {} has {} bytes; parameters of 4 and 8 bytes are supported", module.name,
+                      parameter.ptx_line, arguments[i].name, bytes));
+    }
+    if (arguments[i].kind == KernelArgument::Kind::kBuffer && bytes != 8) {
+      return absl::InvalidArgumentError(fmt::format(
+          "argument {}: the kernel takes a number of {} bytes there, not a buffer", arguments[i].name, bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<LoweredKernel> CompilePtxKernel(const std::string& ptx_name, const std::string& ptx,
+                                               const LaunchSpec& spec,
+                                               const std::vector<std::string>& parameter_names) {
+  const MachineGeometry geometry;
+  QGPU_RETURN_IF_ERROR(CheckShape(spec, geometry));
+  QGPU_ASSIGN_OR_RETURN(const ptx::Module module, ptx::ParsePtx(ptx_name, ptx));
+  QGPU_ASSIGN_OR_RETURN(const ptx::Function* kernel, ChooseEntry(module, spec.kernel));
+
+  LoweredKernel out;
+  out.kernel = kernel->name;
+  out.ptx = ptx;
+  out.parameter_names = parameter_names;
+  if (out.parameter_names.size() != kernel->parameters.size()) {
+    out.parameter_names.clear();
+    for (const ptx::Variable& parameter : kernel->parameters) out.parameter_names.push_back(parameter.name);
+  }
+  QGPU_ASSIGN_OR_RETURN(out.arguments, OrderArguments(spec.arguments, out.parameter_names));
+  QGPU_RETURN_IF_ERROR(CheckArguments(module, *kernel, out.arguments));
+  Arena arena = LayOutArena(out.arguments);
+  if (arena.words.size() > static_cast<size_t>(geometry.memory_words)) {
+    return absl::InvalidArgumentError(fmt::format("needs {} words, the memory holds {} (word 0 is never given out)",
+                                                  arena.words.size(), geometry.memory_words));
+  }
+
+  lower::LoweringInput input;
+  input.module = &module;
+  input.kernel = kernel;
+  input.grid = spec.grid;
+  input.block = spec.block;
+  input.token_budget = spec.token_budget;
+  input.geometry = geometry;
+  for (size_t i = 0; i < out.arguments.size(); ++i) {
+    const bool buffer = out.arguments[i].kind == KernelArgument::Kind::kBuffer;
+    input.parameters.push_back(buffer ? arena.byte_address[i] : out.arguments[i].scalar);
+  }
+  QGPU_ASSIGN_OR_RETURN(lower::LoweredBlocks lowered, lower::LowerToBlocks(input));
+
+  out.launch.program = std::move(lowered.program);
+  out.launch.grid = {spec.grid.x, spec.grid.y, spec.grid.z};
+  out.launch.block = {spec.block.x, spec.block.y, spec.block.z};
+  for (const lower::ParameterWord& word : lowered.words) {
+    out.launch.parameters.push_back(static_cast<uint32_t>(input.parameters[word.parameter] >> (8 * word.byte_offset)));
+  }
+  out.arena_words = arena.words.size();
+  out.byte_address = std::move(arena.byte_address);
+  out.launch.memory = std::move(arena.words);
+  QGPU_RETURN_IF_ERROR(ValidateLaunch(out.launch, geometry));
+  return out;
+}
+
+absl::StatusOr<LoweredKernel> CompileKernel(const LaunchSpec& spec) {
+  if (spec.source.language == SourceLanguage::kPtx) {
+    return CompilePtxKernel(spec.source.name, spec.source.text, spec);
+  }
+  QGPU_RETURN_IF_ERROR(CheckShape(spec, MachineGeometry{}));
+  QGPU_ASSIGN_OR_RETURN(const CompiledPtx compiled, CompileCudaToPtx(spec.source));
+  QGPU_ASSIGN_OR_RETURN(const CompiledKernel* kernel, FindKernel(compiled, spec.kernel));
+  LaunchSpec of_ptx = spec;
+  of_ptx.kernel = kernel->ptx_name;
+  QGPU_ASSIGN_OR_RETURN(LoweredKernel out,
+                        CompilePtxKernel(spec.source.name + ".ptx", compiled.ptx, of_ptx, kernel->ParameterNames()));
+  out.kernel = kernel->name;
+  return out;
+}
+
+std::string Disassemble(const Program& program) {
+  std::string text;
+  for (size_t b = 0; b < program.blocks.size(); ++b) {
+    const MachineBlock& block = program.blocks[b];
+    text += fmt::format("block {}\n", b);
+    for (int s = 0; s <= kSlots; ++s) {
+      const bool is_control = s == kSlots;
+      std::string line = is_control ? "  -> " + FormatControl(block.control)
+                                    : fmt::format("  {}: {}", s, FormatInstruction(block.slots[s]));
+      const SlotOrigin origin = b < program.origins.size() ? program.origins[b][s] : SlotOrigin{};
+      if (origin.ptx_line != 0) {
+        const std::string cuda = origin.cuda_line == 0 ? "" : fmt::format(", line {}", origin.cuda_line);
+        line = fmt::format("{:<44} ; ptx {}{}: {}", line, origin.ptx_line, cuda, origin.text);
+      }
+      if (!is_control && block.slots[s].op == Op::kNop) continue;
+      text += line + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace qgpu

@@ -1,0 +1,200 @@
+#include "lowering/ptx_to_blocks/emit.h"
+
+#include <algorithm>
+
+#include "lowering/ptx_to_blocks/allocate.h"
+
+namespace qgpu::lower {
+namespace {
+
+constexpr int kExits = -1;
+
+class Emitter {
+ public:
+  Emitter(const IrFunction& function, const FlowGraph& flow, SchedulePlan plan, const MachineGeometry& geometry)
+      : f_(function), flow_(flow), plan_(std::move(plan)), geometry_(geometry) {}
+
+  absl::StatusOr<Program> Run() {
+    ForceBlocks();
+    LayOut();
+    if (static_cast<int>(flat_.size()) > geometry_.blocks) {
+      return absl::InvalidArgumentError(
+          fmt::format("needs {} machine blocks, the ROM holds {}", flat_.size(), geometry_.blocks));
+    }
+    QGPU_ASSIGN_OR_RETURN(allocation_, AllocateRegisters(f_, plan_, flat_, geometry_));
+    for (size_t i = 0; i < flat_.size(); ++i) EmitBlock(static_cast<int>(i));
+    return std::move(program_);
+  }
+
+ private:
+  bool Empty(int block) const { return plan_.basic_blocks[block].blocks.empty(); }
+
+  // The basic block with machine blocks that going to `block` ends up in, or kExits. -2: nowhere, an empty cycle.
+  int Resolve(int block) const {
+    for (size_t steps = 0; steps <= f_.blocks.size(); ++steps) {
+      if (!Empty(block)) return block;
+      const Terminator& end = f_.blocks[block].end;
+      if (end.kind == TerminatorKind::kExit) return kExits;
+      block = end.target;
+    }
+    return -2;
+  }
+
+  // Some basic blocks without instructions need a machine block all the same: those that branch or wait, the start when
+  // it is not what comes first, and one in each cycle.
+  void ForceBlocks() {
+    for (int block : flow_.order) {
+      const TerminatorKind kind = f_.blocks[block].end.kind;
+      const bool acts = kind == TerminatorKind::kBarrier || kind == TerminatorKind::kBranch;
+      if (Empty(block) && (acts || Resolve(block) == -2)) plan_.basic_blocks[block].blocks.emplace_back();
+    }
+    for (int block : flow_.order) {  // a barrier needs a place to go on at
+      const Terminator& end = f_.blocks[block].end;
+      if (end.kind == TerminatorKind::kBarrier && Resolve(end.target) == kExits) {
+        plan_.basic_blocks[end.target].blocks.emplace_back();
+      }
+    }
+    const int first = *std::find_if(flow_.order.begin(), flow_.order.end() - 1, [&](int b) { return !Empty(b); });
+    const int entry = flow_.order[0];
+    if (Resolve(entry) != first || Empty(first)) {
+      if (Empty(entry)) plan_.basic_blocks[entry].blocks.emplace_back();
+    }
+  }
+
+  int FlatOf(int basic_block) const { return first_flat_[basic_block]; }
+
+  void LayOut() {
+    first_flat_.assign(f_.blocks.size(), -1);
+    for (int block : flow_.order) {
+      first_flat_[block] = static_cast<int>(flat_.size());
+      for (BlockPlan& plan : plan_.basic_blocks[block].blocks) {
+        flat_.push_back({&plan, {}, {}});
+        home_.push_back(block);
+      }
+    }
+    for (size_t i = 0; i < flat_.size(); ++i) {
+      const bool last = i + 1 == flat_.size() || home_[i + 1] != home_[i];
+      if (!last) {
+        flat_[i].successors = {static_cast<int>(i) + 1};
+        continue;
+      }
+      flat_[i].condition = plan_.basic_blocks[home_[i]].condition;
+      for (int successor : flow_.successors[home_[i]]) {
+        const int to = Resolve(successor);
+        if (to != kExits) flat_[i].successors.push_back(FlatOf(to));
+      }
+    }
+  }
+
+  ControlRow Control(int flat) const {
+    ControlRow row;
+    const int block = home_[flat];
+    const bool last = flat + 1 == static_cast<int>(flat_.size()) || home_[flat + 1] != block;
+    if (!last) {
+      row.target = row.fall_through = flat + 1;
+      return row;
+    }
+    const Terminator& end = f_.blocks[block].end;
+    const int taken = end.kind == TerminatorKind::kExit ? kExits : Resolve(end.target);
+    const int other = end.kind == TerminatorKind::kBranch ? Resolve(end.other) : taken;
+    if (end.kind == TerminatorKind::kBarrier) {
+      row.kind = ControlKind::kBarrier;
+      row.target = row.fall_through = FlatOf(taken);
+      return row;
+    }
+    if (taken == kExits && other == kExits) {
+      row.kind = ControlKind::kExit;
+      return row;
+    }
+    if (taken == other) {
+      row.target = row.fall_through = FlatOf(taken);
+      return row;
+    }
+    const BasicBlockPlan& plan = plan_.basic_blocks[block];
+    row.condition = GuardCode(plan.condition);
+    row.negate = plan.negate;
+    if (taken == kExits) {
+      row.kind = ControlKind::kExit;
+      row.fall_through = FlatOf(other);
+    } else if (other == kExits) {
+      row.kind = ControlKind::kExit;
+      row.negate = !row.negate;
+      row.fall_through = FlatOf(taken);
+    } else {
+      row.target = FlatOf(taken);
+      row.fall_through = FlatOf(other);
+    }
+    return row;
+  }
+
+  int Number(const Place& place) const { return allocation_.number[plan_.variable_of[place.number]]; }
+
+  int GuardCode(const Place& place) const {
+    switch (place.kind) {
+      case Place::Kind::kSlot:
+        return kGuardSlot + static_cast<int>(place.number);
+      case Place::Kind::kRegister:
+        return Number(place);
+      default:
+        return kGuardAlways;
+    }
+  }
+
+  int SourceCode(const Place& place, int slot) const {
+    switch (place.kind) {
+      case Place::Kind::kSlot:
+        return kSourcePrevious + slot - static_cast<int>(place.number) - 1;
+      case Place::Kind::kRegister:
+        return Number(place);
+      case Place::Kind::kSpecial:
+        return kSourceSpecial + static_cast<int>(place.number);
+      default:
+        return kSourceNone;
+    }
+  }
+
+  void EmitBlock(int flat) {
+    MachineBlock block;
+    std::array<SlotOrigin, kSlots + 1> origins;
+    for (int s = 0; s < kSlots; ++s) {
+      const SlotPlan& slot = flat_[flat].plan->slots[s];
+      if (!slot.used) continue;
+      Instruction& in = block.slots[s];
+      in.op = slot.op;
+      in.a = SourceCode(slot.a, s);
+      in.b = SourceCode(slot.b, s);
+      in.c = SourceCode(slot.c, s);
+      if (slot.b.kind == Place::Kind::kImmediate) in.immediate = slot.b.number;
+      in.guard = GuardCode(slot.guard);
+      in.negate = slot.negate;
+      const int variable = WrittenVariable(plan_, slot);
+      if (variable >= 0) in.dst = allocation_.number[variable];
+      if (slot.origin >= 0) origins[s] = f_.origins[slot.origin];
+    }
+    block.control = Control(flat);
+    const bool last = flat + 1 == static_cast<int>(flat_.size()) || home_[flat + 1] != home_[flat];
+    const int origin = f_.blocks[home_[flat]].end.origin;
+    if (last && origin >= 0) origins[kSlots] = f_.origins[origin];
+    program_.blocks.push_back(block);
+    program_.origins.push_back(origins);
+  }
+
+  const IrFunction& f_;
+  const FlowGraph& flow_;
+  SchedulePlan plan_;
+  const MachineGeometry& geometry_;
+  std::vector<FlatBlock> flat_;
+  std::vector<int> home_;        // [flat]: IR block
+  std::vector<int> first_flat_;  // [IR block]
+  Allocation allocation_;
+  Program program_;
+};
+
+}  // namespace
+
+absl::StatusOr<Program> EmitProgram(const IrFunction& function, const FlowGraph& flow, SchedulePlan plan,
+                                    const MachineGeometry& geometry) {
+  return Emitter(function, flow, std::move(plan), geometry).Run();
+}
+
+}  // namespace qgpu::lower

@@ -1,0 +1,16 @@
+// From a schedule to the program: layout, registers, control rows, origins.
+#pragma once
+
+#include "common/status.h"
+#include "lowering/ptx_to_blocks/ir.h"
+#include "lowering/ptx_to_blocks/schedule.h"
+
+namespace qgpu::lower {
+
+// The blocks lie in flow.order, so that lanes that leave a loop or take one side of a branch wait at a higher number
+// until the others arrive. kInvalidArgument where the program does not fit ("needs 37 machine blocks, the ROM holds
+// 32", "needs 18 registers, 15 usable").
+absl::StatusOr<Program> EmitProgram(const IrFunction& function, const FlowGraph& flow, SchedulePlan plan,
+                                    const MachineGeometry& geometry);
+
+}  // namespace qgpu::lower

@@ -1,0 +1,53 @@
+#include "lowering/ptx_to_blocks/lower.h"
+
+#include "lowering/ptx_to_blocks/emit.h"
+#include "lowering/ptx_to_blocks/narrow.h"
+#include "lowering/ptx_to_blocks/phi_plan.h"
+#include "lowering/ptx_to_blocks/schedule.h"
+#include "lowering/ptx_to_blocks/select.h"
+#include "lowering/ptx_to_blocks/simplify.h"
+
+namespace qgpu::lower {
+namespace {
+
+LaunchFacts FactsOf(const LoweringInput& input, const std::vector<ParameterWord>& words) {
+  LaunchFacts facts;
+  facts.grid = input.grid;
+  facts.block = input.block;
+  facts.token_budget = input.token_budget;
+  for (const ParameterWord& word : words) {
+    facts.words.push_back(input.parameters[word.parameter] >> (8 * word.byte_offset));
+  }
+  return facts;
+}
+
+absl::StatusOr<Program> PackAndEmit(IrFunction& function, const LaunchFacts& facts, const MachineGeometry& geometry) {
+  Selection selection = SelectInstructions(function, AnalyzeFlow(function));
+  SplitConflictingEdges(function, selection);
+  const FlowGraph flow = AnalyzeFlow(function);
+  const Liveness live = AnalyzeLiveness(function, flow, selection);
+  const PhiPlan phis = PlanPhis(function, flow, live);
+  SchedulePlan schedule = Schedule(function, flow, live, phis, selection, WriteBackCosts(function, flow, facts));
+  if (!schedule.complete) {
+    return absl::UnimplementedError("a loop that rotates more than four values at once is not supported");
+  }
+  return EmitProgram(function, flow, std::move(schedule), geometry);
+}
+
+}  // namespace
+
+absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
+  QGPU_ASSIGN_OR_RETURN(Translation translation, Translate(*input.module, *input.kernel, input.grid, input.block));
+  IrFunction& function = translation.function;
+  const LaunchFacts facts = FactsOf(input, translation.words);
+  Simplify(function);
+  QGPU_RETURN_IF_ERROR(Narrow(function, facts));
+  Simplify(function);
+  LowerPredicatePhis(function);
+  LoweredBlocks out;
+  QGPU_ASSIGN_OR_RETURN(out.program, PackAndEmit(function, facts, input.geometry));
+  out.words = translation.words;
+  return out;
+}
+
+}  // namespace qgpu::lower

@@ -1,0 +1,33 @@
+// PTX to machine blocks: the stages of this directory in their order. Entry: LowerToBlocks.
+//
+//   Translate -> Simplify -> Narrow -> Simplify -> (strength, if-conversion) -> Select -> Schedule -> Emit
+#pragma once
+
+#include <vector>
+
+#include "kernels/launch_spec.h"
+#include "lowering/ptx/ptx.h"
+#include "lowering/ptx_to_blocks/translate.h"
+#include "machine/isa/geometry.h"
+#include "machine/isa/isa.h"
+
+namespace qgpu::lower {
+
+struct LoweringInput {
+  const ptx::Module* module = nullptr;
+  const ptx::Function* kernel = nullptr;
+  Dim3 grid, block;
+  std::vector<uint64_t> parameters;  // value of each parameter: scalar, or byte address
+  int64_t token_budget = 0;
+  MachineGeometry geometry;
+};
+
+struct LoweredBlocks {
+  Program program;
+  std::vector<ParameterWord> words;  // what the special words from kSpecialFirstParameter on have to hold
+};
+
+// kUnimplemented and kInvalidArgument as compile.h says. Deterministic.
+absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input);
+
+}  // namespace qgpu::lower
