@@ -8,19 +8,6 @@ namespace {
 
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-float Largest(const float* values, int count) {
-  constexpr int kLanes = 16;
-  float most[kLanes];
-  std::fill_n(most, kLanes, kLowest);
-  int i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane)
-      most[lane] = most[lane] < values[i + lane] ? values[i + lane] : most[lane];
-  }
-  for (; i < count; ++i) most[0] = std::max(most[0], values[i]);
-  return *std::max_element(most, most + kLanes);
-}
-
 }  // namespace
 
 template <typename Number>
@@ -40,7 +27,7 @@ int32_t Head<Number>::Argmax(const float* x, Workspace& workspace, float* margin
     const int d = workspace.active[i];
     rows_.AddColumn(d, workspace.normed[d], logits_.data());
   }
-  for (float& logit : logits_) logit = Number::Round(logit);
+  if (Number::kIsBFloat16) RoundAll(logits_.data(), ids_);
   const float largest = Largest(logits_.data(), ids_);
   const auto first = std::find(logits_.begin(), logits_.begin() + ids_, largest);
   const int32_t id = first == logits_.begin() + ids_ ? 0 : static_cast<int32_t>(first - logits_.begin());

@@ -31,12 +31,6 @@ void NormalizeL2(ActiveVector& vector) {
   for (int i = 0; i < vector.count; ++i) vector.value[i] *= inverse;
 }
 
-// x <- x + output, as a residual stream of this number type does it.
-template <typename Number>
-void AddResidual(float* x, const std::vector<float>& output) {
-  for (size_t d = 0; d < output.size(); ++d) x[d] = Number::Round(x[d] + Number::Round(output[d]));
-}
-
 template <typename Number>
 std::vector<float> Rounded(const std::vector<float>& values) {
   std::vector<float> out(values);
@@ -68,7 +62,7 @@ void ApplyNorm(const float* x, int hidden, float eps, const std::vector<float>& 
   const float mean = SumOfSquares(x, width) / static_cast<float>(hidden);
   const float inverse = 1.0f / std::sqrt(mean + eps);
   float* normed = workspace.normed.data();
-  for (int d = 0; d < width; ++d) normed[d] = Number::Round(x[d] * inverse * scale[d]);
+  Normalize(x, inverse, scale.data(), width, Number::kIsBFloat16, normed);
   workspace.active_count = CollectNonzero(normed, width, workspace.active.data());
 }
 
@@ -139,7 +133,7 @@ void Layer<Number>::Mix(float* x, Workspace& workspace) {
     NormalizeL2(query);
     Read(head, query, sums + places.z, workspace.output.data());
   }
-  AddResidual<Number>(x, workspace.output);
+  AddResidual(x, workspace.output.data(), width_, Number::kIsBFloat16);
 }
 
 // S <- exp(g) S
@@ -165,15 +159,13 @@ void Layer<Number>::Write(int head, float beta, const ActiveVector& key, const A
   float* state = states_.data() + static_cast<size_t>(head) * kStateSize;
   float delta[kHeadDim] = {};
   for (int i = 0; i < key.count; ++i) {
-    const float* row = state + key.index[i] * kHeadDim;
-    for (int j = 0; j < kHeadDim; ++j) delta[j] += row[j] * key.value[i];
+    AddScaled(delta, state + key.index[i] * kHeadDim, key.value[i], kHeadDim);
   }
   float target[kHeadDim] = {};
   for (int i = 0; i < value.count; ++i) target[value.index[i]] = value.value[i];
   for (int j = 0; j < kHeadDim; ++j) delta[j] = (target[j] - delta[j]) * beta;
   for (int i = 0; i < key.count; ++i) {
-    float* row = state + key.index[i] * kHeadDim;
-    for (int j = 0; j < kHeadDim; ++j) row[j] += key.value[i] * delta[j];
+    AddScaled(state + key.index[i] * kHeadDim, delta, key.value[i], kHeadDim);
     written_[head].set(key.index[i]);
   }
 }
@@ -185,11 +177,9 @@ void Layer<Number>::Read(int head, const ActiveVector& query, const float* gate,
   const float root = std::sqrt(static_cast<float>(kHeadDim));
   float read[kHeadDim] = {};
   for (int i = 0; i < query.count; ++i) {
-    const float* row = state + query.index[i] * kHeadDim;
-    const float weight = query.value[i] / root;
-    for (int j = 0; j < kHeadDim; ++j) read[j] += row[j] * weight;
+    AddScaled(read, state + query.index[i] * kHeadDim, query.value[i] / root, kHeadDim);
   }
-  for (int j = 0; j < kHeadDim; ++j) read[j] = Number::Round(read[j]);
+  if (Number::kIsBFloat16) RoundAll(read, kHeadDim);
   const float mean = SumOfSquares(read, kHeadDim) / static_cast<float>(kHeadDim);
   const float inverse = 1.0f / std::sqrt(mean + eps_);
   for (int j = 0; j < kHeadDim; ++j) {
@@ -214,7 +204,7 @@ void Layer<Number>::Mlp(float* x, Workspace& workspace) const {
     const float product = Number::Round(gate * up);
     if (product != 0) down_.Scatter(neuron, product, workspace.output.data());
   }
-  AddResidual<Number>(x, workspace.output);
+  AddResidual(x, workspace.output.data(), width_, Number::kIsBFloat16);
 }
 
 template void ApplyNorm<Float32>(const float*, int, float, const std::vector<float>&, Workspace&);

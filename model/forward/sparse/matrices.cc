@@ -1,13 +1,8 @@
 #include "model/forward/sparse/matrices.h"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <tuple>
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 namespace qgpu::sparse {
 namespace {
@@ -18,35 +13,6 @@ constexpr size_t kWellFilledBlock = 12;
 constexpr size_t kWellFilledColumn = 6;
 // Rows with nothing but thresholds are cut into groups of this size, so that no group needs levels for itself.
 constexpr size_t kEmptyGroupRows = 8;
-
-#if defined(__SSE2__)
-// Compares 16 values at a time and turns the outcome into bits.
-template <typename Compare, typename Scalar>
-int Collect(const float* values, int count, uint16_t* out, Compare compare, Scalar scalar) {
-  int found = 0, i = 0;
-  for (; i + 16 <= count; i += 16) {
-    uint32_t bits = 0;
-    for (int part = 0; part < 4; ++part) {
-      bits |= static_cast<uint32_t>(_mm_movemask_ps(compare(_mm_loadu_ps(values + i + 4 * part)))) << 4 * part;
-    }
-    for (; bits != 0; bits &= bits - 1) out[found++] = static_cast<uint16_t>(i + std::countr_zero(bits));
-  }
-  for (; i < count; ++i) {
-    if (scalar(values[i])) out[found++] = static_cast<uint16_t>(i);
-  }
-  return found;
-}
-#else
-template <typename Scalar>
-int Collect(const float* values, int count, uint16_t* out, Scalar scalar) {
-  int found = 0;
-  for (int i = 0; i < count; ++i) {
-    out[found] = static_cast<uint16_t>(i);
-    found += scalar(values[i]);
-  }
-  return found;
-}
-#endif
 
 SparseMatrix FromTriples(int32_t rows, int32_t cols, std::vector<std::tuple<int32_t, int32_t, float>>& triples) {
   std::sort(triples.begin(), triples.end());
@@ -90,11 +56,8 @@ ColumnMatrix::ColumnMatrix(const SparseMatrix& matrix) {
 }
 
 void ColumnMatrix::AddColumn(int col, float x, float* __restrict y) const {
-  for (uint32_t i = first_block_[col]; i < first_block_[col + 1]; ++i) {
-    const uint16_t* __restrict weights = dense_.data() + blocks_[i].at;
-    float* __restrict out = y + blocks_[i].first_row;
-    for (int row = 0; row < kBlockRows; ++row) out[row] += FromBFloat16(weights[row]) * x;
-  }
+  const int blocks = static_cast<int>(first_block_[col + 1] - first_block_[col]);
+  if (blocks > 0) AddBlocks(blocks_.data() + first_block_[col], blocks, dense_.data(), x, y);
   for (uint32_t i = first_entry_[col]; i < first_entry_[col + 1]; ++i) {
     y[entries_[i].row] += FromBFloat16(entries_[i].weight) * x;
   }
@@ -165,7 +128,7 @@ void GroupedRows::Multiply(const float* x, const uint16_t* active, int count, fl
   }
   float* level = sums;
   for (const int32_t size : level_size_) {
-    for (int32_t group = 0; group < size; ++group) level[group] += shared[group];
+    AddTo(level, shared, size);
     level += size;
   }
 }
@@ -234,40 +197,6 @@ void LineMatrix::Reorder(const std::vector<int32_t>& order) {
   }
   begin_ = std::move(begin);
   entries_ = std::move(entries);
-}
-
-int CollectAbove(const float* values, int count, float threshold, uint16_t* out) {
-  const auto scalar = [threshold](float value) { return !(value <= threshold); };
-#if defined(__SSE2__)
-  const __m128 limit = _mm_set1_ps(threshold);
-  return Collect(values, count, out, [limit](__m128 four) { return _mm_cmpnle_ps(four, limit); }, scalar);
-#else
-  return Collect(values, count, out, scalar);
-#endif
-}
-
-int CollectNonzero(const float* values, int count, uint16_t* out) {
-  const auto scalar = [](float value) { return value != 0; };
-#if defined(__SSE2__)
-  const __m128 zero = _mm_setzero_ps();
-  return Collect(values, count, out, [zero](__m128 four) { return _mm_cmpneq_ps(four, zero); }, scalar);
-#else
-  return Collect(values, count, out, scalar);
-#endif
-}
-
-float SumOfSquares(const float* values, int count) {
-  constexpr int kLanes = 16;
-  float partial[kLanes] = {};
-  int i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) partial[lane] += values[i + lane] * values[i + lane];
-  }
-  for (; i < count; ++i) partial[i % kLanes] += values[i] * values[i];
-  for (int step = kLanes / 2; step > 0; step /= 2) {
-    for (int lane = 0; lane < step; ++lane) partial[lane] += partial[lane + step];
-  }
-  return partial[0];
 }
 
 }  // namespace qgpu::sparse

@@ -4,13 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/forward/sparse/kernels.h"
 #include "model/forward/sparse/rounding.h"
 #include "model/weights/circuit.h"
 
 namespace qgpu::sparse {
-
-// Rows that are computed together when a column is written out in full.
-inline constexpr int kBlockRows = 64;
 
 // Stored by columns. Within a column, blocks of 64 rows that are well filled are written out in full, so that adding
 // them is a plain vector loop; other weights are listed one by one. For y += M x with many zeros in x.
@@ -27,9 +25,6 @@ class ColumnMatrix {
  private:
   struct Entry {
     uint16_t row, weight;  // bfloat16
-  };
-  struct DenseBlock {
-    uint32_t first_row, at;  // in dense_
   };
   int padded_rows_ = 0;
   std::vector<uint32_t> first_block_, first_entry_;  // [cols + 1]
@@ -112,13 +107,5 @@ class MixerRows {
   std::vector<Places> places_;
   ColumnMatrix columns_;
 };
-
-// Writes the indices i of values[0 .. count) with values[i] > threshold, ascending; returns how many. NaN counts as
-// above. `out` has room for count.
-int CollectAbove(const float* values, int count, float threshold, uint16_t* out);
-// The same for values[i] != 0.
-int CollectNonzero(const float* values, int count, uint16_t* out);
-// Sum of squares, in 16 interleaved partial sums.
-float SumOfSquares(const float* values, int count);
 
 }  // namespace qgpu::sparse

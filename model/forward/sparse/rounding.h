@@ -22,9 +22,11 @@ inline uint16_t ToBFloat16(float value) {
 
 // The number types an executor computes in; Round is applied wherever torch stores an activation.
 struct Float32 {
+  static constexpr bool kIsBFloat16 = false;
   static float Round(float value) { return value; }
 };
 struct BFloat16 {
+  static constexpr bool kIsBFloat16 = true;
   static float Round(float value) { return RoundToBFloat16(value); }
 };
 
