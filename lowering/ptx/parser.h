@@ -74,6 +74,9 @@ class FunctionScopes {
   std::unordered_map<std::string, int> used_registers_;  // of ranges, by unique name
 };
 
+// Whether PTX predefines the name, "%tid".
+bool IsSpecialRegister(std::string_view name);
+
 // Value of a constant expression.
 struct Constant {
   uint64_t bits = 0;

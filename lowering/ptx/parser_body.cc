@@ -74,6 +74,8 @@ absl::Status Parser::ParseRegisters() {
       QGPU_ASSIGN_OR_RETURN(const uint64_t count, ExpectInteger("a number of registers"));
       QGPU_RETURN_IF_ERROR(Expect(">"));
       is_new = scopes_->DeclareRegisterRange(name, count, head.type, head.vector);
+    } else if (IsSpecialRegister(name)) {
+      return lexer_.Error(line, fmt::format("{} is a special register", name));
     } else {
       is_new = scopes_->DeclareRegister(name, head.type, head.vector);
     }

@@ -42,14 +42,6 @@ constexpr std::string_view kSpecialRegisters[] = {"%tid",
 // Numbered ones.
 constexpr std::string_view kSpecialRegisterPrefixes[] = {"%pm", "%envreg", "%reserved_smem_"};
 
-bool IsSpecialRegister(std::string_view name) {
-  if (std::find(std::begin(kSpecialRegisters), std::end(kSpecialRegisters), name) != std::end(kSpecialRegisters)) {
-    return true;
-  }
-  return std::any_of(std::begin(kSpecialRegisterPrefixes), std::end(kSpecialRegisterPrefixes),
-                     [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
-}
-
 // Precedence of a binary operator, 0 for none; ?: is 1 and handled apart.
 int Precedence(const Token& token) {
   static constexpr struct {
@@ -114,6 +106,14 @@ Operand FloatOperand(const Token& token, bool negative) {
 }
 
 }  // namespace
+
+bool IsSpecialRegister(std::string_view name) {
+  if (std::find(std::begin(kSpecialRegisters), std::end(kSpecialRegisters), name) != std::end(kSpecialRegisters)) {
+    return true;
+  }
+  return std::any_of(std::begin(kSpecialRegisterPrefixes), std::end(kSpecialRegisterPrefixes),
+                     [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
+}
 
 absl::StatusOr<Constant> Parser::ParseConstant(int minimum_precedence, int depth) {
   if (depth > kMaxNesting) return ErrorHere(fmt::format("expression nested more than {} deep", kMaxNesting));

@@ -1,6 +1,10 @@
 #include "lowering/ptx/ptx.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 
 namespace qgpu::ptx {
 namespace {
@@ -25,6 +29,32 @@ std::string WithOffset(std::string base, uint64_t offset) {
   if (base.empty()) return fmt::format("{}", value);
   if (value == 0) return base;
   return fmt::format("{}{}{}", base, value < 0 ? "" : "+", value);
+}
+
+// The name as written in CUDA, without the return type of templates and without parameters.
+std::string CudaName(const std::string& ptx_name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> demangled(
+      abi::__cxa_demangle(ptx_name.c_str(), nullptr, nullptr, &status), &std::free);
+  if (status != 0 || demangled == nullptr) return ptx_name;
+  const std::string name = demangled.get();
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  int depth = 0;
+  size_t start = 0;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (name.compare(i, kAnonymous.size(), kAnonymous) == 0) i += kAnonymous.size();
+    if (name[i] == '<') ++depth;
+    if (name[i] == '>') --depth;
+    if (depth == 0 && name[i] == ' ') start = i + 1;
+    if (depth == 0 && name[i] == '(') return name.substr(start, i - start);
+  }
+  return name;
+}
+
+std::string LastPart(const std::string& cuda_name) {
+  const size_t arguments = std::min(cuda_name.find('<'), cuda_name.size());
+  const size_t scope = cuda_name.rfind("::", arguments);
+  return scope == std::string::npos ? cuda_name : cuda_name.substr(scope + 2);
 }
 
 }  // namespace
@@ -103,6 +133,25 @@ const Variable* Function::FindParameter(std::string_view parameter) const {
 const Function* Module::FindFunction(std::string_view function) const { return FindByName(functions, function); }
 
 const Variable* Module::FindVariable(std::string_view variable) const { return FindByName(variables, variable); }
+
+absl::StatusOr<const Function*> FindKernel(const Module& module, const std::string& name) {
+  std::string names;
+  std::vector<const Function*> matches;
+  for (const Function& function : module.functions) {
+    if (!function.is_entry || function.is_declaration) continue;
+    const std::string cuda_name = CudaName(function.name);
+    if (name == function.name) return &function;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", cuda_name);
+    if (name.empty() || name == cuda_name || name == LastPart(cuda_name)) matches.push_back(&function);
+  }
+  if (matches.size() == 1) return matches[0];
+  if (names.empty()) return absl::InvalidArgumentError(fmt::format("{}:1: there is no kernel", module.name));
+  if (!name.empty()) {
+    return absl::InvalidArgumentError(fmt::format("{}:1: {} kernel is called {}; there are: {}", module.name,
+                                                  matches.empty() ? "no" : "more than one", name, names));
+  }
+  return absl::InvalidArgumentError(fmt::format("{}:1: there is more than one kernel: {}", module.name, names));
+}
 
 std::string ToString(const Operand& operand) {
   using Kind = Operand::Kind;

@@ -175,6 +175,10 @@ struct Module {
 // unknown opcode. Ends for every text, in time linear in its length times its nesting.
 absl::StatusOr<Module> ParsePtx(const std::string& name, std::string_view text);
 
+// The entry called `name` in PTX, or whose name as written in CUDA is `name` ("f", "space::f", "f<int>", or just the
+// last part of it); empty: the only entry with a body. kInvalidArgument listing the entries there are.
+absl::StatusOr<const Function*> FindKernel(const Module& module, const std::string& name);
+
 // The instruction as PTX, on one line: "@!%p1 ld.global.u32 %r1, [%rd2+4];".
 std::string ToString(const Instruction& instruction);
 std::string ToString(const Operand& operand);

@@ -312,6 +312,7 @@ TEST(PtxParser, NamesTheLineOfWhatIsWrong) {
   EXPECT_EQ(ErrorOf(".global .u32 a[4000000000];"), "t.ptx:1: a takes more than 2147483648 bytes");
   EXPECT_EQ(ErrorOf(".entry k() { ret;"), "t.ptx:1: expected a statement, but the file ends");
   EXPECT_EQ(ErrorInBody("mov.u32 %r1, %r9;"), "t.ptx:6: register %r9 is not declared");
+  EXPECT_EQ(ErrorInBody(".reg .b32 %tid;"), "t.ptx:6: %tid is a special register");
   EXPECT_EQ(ErrorInBody("bra nowhere;"), "t.ptx:6: label nowhere is not defined");
   EXPECT_EQ(ErrorInBody("{ inner: }\nbra inner;"), "t.ptx:7: label inner is not defined");
   EXPECT_EQ(ErrorInBody("a: a: "), "t.ptx:6: a is declared twice");
@@ -343,6 +344,25 @@ TEST(PtxParser, TakesTimeInProportionToTheText) {
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   EXPECT_GT(module.functions.at(0).instructions.size(), 50000u);
   EXPECT_LT(elapsed.count(), 60) << "a quadratic step takes minutes";
+}
+
+TEST(PtxParser, FindsKernelsByEitherName) {
+  const Module module = Parse(
+      ".entry _Z3dotPKiS0_Pi() { ret; }\n.entry _ZN1n4scanIiEEvPT_() { ret; }\n.entry plain() { ret; }\n"
+      ".entry _ZN12_GLOBAL__N_16hiddenEi() { ret; }\n.func helper() { ret; }\n");
+  const auto name_of = [&](const std::string& name) {
+    const auto found = FindKernel(module, name);
+    return found.ok() ? (*found)->name : std::string(found.status().message());
+  };
+  EXPECT_EQ(name_of("dot"), "_Z3dotPKiS0_Pi");
+  EXPECT_EQ(name_of("_Z3dotPKiS0_Pi"), "_Z3dotPKiS0_Pi");
+  EXPECT_EQ(name_of("n::scan<int>"), "_ZN1n4scanIiEEvPT_");
+  EXPECT_EQ(name_of("plain"), "plain");
+  EXPECT_EQ(name_of("hidden"), "_ZN12_GLOBAL__N_16hiddenEi");
+  EXPECT_EQ(name_of("helper"),
+            "t.ptx:1: no kernel is called helper; there are: dot, n::scan<int>, plain, (anonymous namespace)::hidden");
+  EXPECT_EQ(name_of(""),
+            "t.ptx:1: there is more than one kernel: dot, n::scan<int>, plain, (anonymous namespace)::hidden");
 }
 
 // Mutations of real PTX: every text gives a tree or an error that names a line, and nothing crashes.

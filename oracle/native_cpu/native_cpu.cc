@@ -1,0 +1,244 @@
+#include "oracle/native_cpu/native_cpu.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lowering/ptx/ptx.h"
+#include "oracle/native_cpu/jit.h"
+#include "oracle/native_cpu/runtime.h"
+#include "oracle/native_cpu/translator.h"
+
+namespace qgpu {
+namespace {
+
+constexpr uint64_t kMaxLocalBytesPerBlock = 64 << 20;
+
+std::string Triple(const std::array<uint32_t, 3>& position) {
+  return fmt::format("({}, {}, {})", position[0], position[1], position[2]);
+}
+
+std::string SpaceText(native::MemorySpace space) {
+  using native::MemorySpace;
+  switch (space) {
+    case MemorySpace::kShared:
+      return "shared";
+    case MemorySpace::kLocal:
+      return "local";
+    case MemorySpace::kConst:
+      return "constant";
+    case MemorySpace::kParam:
+      return "parameter";
+    case MemorySpace::kGlobal:
+      return "global";
+    case MemorySpace::kGeneric:
+      break;
+  }
+  return "generic";
+}
+
+// The arguments in the kernel's order; see NativeCpuKernel::Run.
+absl::StatusOr<std::vector<KernelArgument>> InOrder(const std::vector<KernelArgument>& arguments,
+                                                    const std::vector<native::ParameterSlot>& parameters,
+                                                    const std::vector<std::string>& names) {
+  if (!names.empty() || parameters.empty()) {
+    if (names.size() != parameters.size()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} parameter names for a kernel of {} parameters", names.size(), parameters.size()));
+    }
+    return OrderArguments(arguments, names);
+  }
+  std::vector<std::string> ptx_names;
+  for (const native::ParameterSlot& parameter : parameters) ptx_names.push_back(parameter.name);
+  const bool uses_ptx_names = std::any_of(arguments.begin(), arguments.end(), [&](const KernelArgument& argument) {
+    return std::find(ptx_names.begin(), ptx_names.end(), argument.name) != ptx_names.end();
+  });
+  if (uses_ptx_names) return OrderArguments(arguments, ptx_names);
+  std::vector<KernelArgument> by_position = arguments;
+  for (KernelArgument& argument : by_position) argument.name.clear();
+  return OrderArguments(by_position, ptx_names);
+}
+
+// Whether `value`, two's complement in 64 bits, is the sign or zero extension of its low `bytes` bytes.
+bool Fits(uint64_t value, uint32_t bytes) {
+  if (bytes >= 8) return true;
+  const int64_t high = static_cast<int64_t>(value) >> (8 * bytes - 1);
+  return high == 0 || high == 1 || high == -1;
+}
+
+absl::StatusOr<std::vector<uint8_t>> ParameterBytes(const std::vector<KernelArgument>& arguments, const Arena& arena,
+                                                    const std::vector<native::ParameterSlot>& parameters) {
+  std::vector<uint8_t> bytes;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const native::ParameterSlot& slot = parameters[i];
+    const bool is_buffer = arguments[i].kind == KernelArgument::Kind::kBuffer;
+    const uint64_t value = is_buffer ? arena.byte_address[i] : arguments[i].scalar;
+    if (is_buffer && slot.bytes != 8 && slot.bytes != 4) {
+      return absl::InvalidArgumentError(
+          fmt::format("argument {} is a buffer, but the parameter {} has {} bytes", i, slot.name, slot.bytes));
+    }
+    if (slot.bytes > 8 || !Fits(value, slot.bytes)) {
+      return absl::InvalidArgumentError(fmt::format("argument {}: {} does not fit the {} bytes of the parameter {}", i,
+                                                    static_cast<int64_t>(value), slot.bytes, slot.name));
+    }
+    bytes.resize(std::max<size_t>(bytes.size(), slot.offset + slot.bytes));
+    std::memcpy(bytes.data() + slot.offset, &value, slot.bytes);
+  }
+  return bytes;
+}
+
+// CUDA's limits of a launch.
+absl::Status CheckShape(const LaunchSpec& spec, const ptx::Function& kernel, const native::Footprint& footprint) {
+  const Dim3 &block = spec.block, &grid = spec.grid;
+  const auto refuse = [](const std::string& what) { return absl::InvalidArgumentError("launch shape: " + what); };
+  if (block.Count() == 0 || grid.Count() == 0) return refuse("every axis must be at least 1");
+  if (block.x > 1024 || block.y > 1024 || block.z > 64 || block.Count() > native::kMaxThreads) {
+    return refuse(fmt::format("a thread block has at most {} threads (1024 x 1024 x 64)", native::kMaxThreads));
+  }
+  if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535) {
+    return refuse("a grid has at most 2147483647 x 65535 x 65535 thread blocks");
+  }
+  const uint64_t shared = uint64_t{footprint.shared_bytes} + spec.dynamic_shared_bytes;
+  if (shared > native::kMaxSharedBytes) {
+    return refuse(fmt::format("{} bytes of shared memory, the limit is {}", shared, native::kMaxSharedBytes));
+  }
+  if (footprint.local_bytes * block.Count() > kMaxLocalBytesPerBlock) {
+    return refuse(fmt::format("{} bytes of local memory for each of {} threads exceed {} in all", footprint.local_bytes,
+                              block.Count(), kMaxLocalBytesPerBlock));
+  }
+  for (const ptx::Directive& directive : kernel.directives) {
+    const std::vector<uint64_t>& v = directive.values;
+    const uint64_t x = v.empty() ? 1 : v[0], y = v.size() < 2 ? 1 : v[1], z = v.size() < 3 ? 1 : v[2];
+    if (directive.name == "maxntid" && !v.empty() && block.Count() > x * y * z) {
+      return refuse(fmt::format("{} threads, the kernel allows {}", block.Count(), x * y * z));
+    }
+    if (directive.name == "reqntid" && !v.empty() && !(block.x == x && block.y == y && block.z == z)) {
+      return refuse(fmt::format("the kernel requires thread blocks of {} x {} x {}", x, y, z));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string NativeEndName(NativeEnd end) {
+  switch (end) {
+    case NativeEnd::kDone:
+      return "done";
+    case NativeEnd::kOutOfRange:
+      return "address out of range";
+    case NativeEnd::kMisaligned:
+      return "misaligned access";
+    case NativeEnd::kBarrierDivergence:
+      return "barrier divergence";
+    case NativeEnd::kDeadlock:
+      return "deadlock";
+    case NativeEnd::kTrap:
+      return "trap instruction";
+    case NativeEnd::kTimeout:
+      return "limit exceeded";
+  }
+  return "unknown";
+}
+
+struct NativeCpuKernel::State {
+  ptx::Module module;
+  const ptx::Function* kernel;
+  native::Footprint footprint;
+  std::vector<native::ParameterSlot> parameters;
+  std::vector<ptx::SourceLocation> places;
+  native::JitCode code;
+
+  std::string Describe(const native::RunResult& result, const NativeCpuLimits& limits) const;
+};
+
+NativeCpuKernel::NativeCpuKernel(std::unique_ptr<State> state) : state_(std::move(state)) {}
+NativeCpuKernel::NativeCpuKernel(NativeCpuKernel&&) noexcept = default;
+NativeCpuKernel& NativeCpuKernel::operator=(NativeCpuKernel&&) noexcept = default;
+NativeCpuKernel::~NativeCpuKernel() = default;
+
+absl::StatusOr<NativeCpuKernel> NativeCpuKernel::Compile(const std::string& ptx_name, const std::string& ptx,
+                                                         const std::string& kernel) {
+  QGPU_ASSIGN_OR_RETURN(ptx::Module module, ptx::ParsePtx(ptx_name, ptx));
+  QGPU_ASSIGN_OR_RETURN(const ptx::Function* entry, ptx::FindKernel(module, kernel));
+  QGPU_ASSIGN_OR_RETURN(native::Translation translation, native::Translate(module, *entry));
+  QGPU_ASSIGN_OR_RETURN(native::JitCode code, native::JitCode::Create(&translation));
+  auto state =
+      std::make_unique<State>(State{std::move(module), nullptr, std::move(translation.footprint),
+                                    std::move(translation.parameters), std::move(translation.places), std::move(code)});
+  QGPU_ASSIGN_OR_RETURN(state->kernel, ptx::FindKernel(state->module, kernel));
+  return NativeCpuKernel(std::move(state));
+}
+
+std::string NativeCpuKernel::State::Describe(const native::RunResult& result, const NativeCpuLimits& limits) const {
+  const auto place = [&](int64_t instruction) {
+    return instruction < 0 ? kernel->name : Place(module, places[static_cast<size_t>(instruction)]);
+  };
+  std::string text = fmt::format("{}: {}", place(result.instruction), NativeEndName(result.end));
+  switch (result.end) {
+    case NativeEnd::kOutOfRange:
+    case NativeEnd::kMisaligned:
+      text += fmt::format(": {} bytes at {} address 0x{:x}", result.bytes, SpaceText(result.space), result.address);
+      break;
+    case NativeEnd::kTimeout:
+      text += fmt::format(": {}, limits are {} backward branches and {} ms", result.detail, limits.backward_branches,
+                          limits.wall_ms);
+      break;
+    default:
+      break;
+  }
+  const bool has_detail = result.detail[0] != '\0' && result.end != NativeEnd::kTimeout;
+  if (has_detail) text += fmt::format(": {}", result.detail);
+  text += fmt::format(", in thread {} of block {}", Triple(result.thread), Triple(result.block));
+  if (result.other_instruction >= 0) {
+    text += fmt::format("; thread {} waits at {}", Triple(result.other_thread), place(result.other_instruction));
+  }
+  return text;
+}
+
+absl::StatusOr<NativeRun> NativeCpuKernel::Run(const LaunchSpec& spec, const std::vector<std::string>& parameter_names,
+                                               const NativeCpuLimits& limits) {
+  QGPU_ASSIGN_OR_RETURN(const std::vector<KernelArgument> arguments,
+                        InOrder(spec.arguments, state_->parameters, parameter_names));
+  QGPU_RETURN_IF_ERROR(CheckShape(spec, *state_->kernel, state_->footprint));
+  Arena arena = LayOutArena(arguments);
+  if (uint64_t{4} * arena.words.size() > native::kGlobalVariableBase) {
+    return absl::InvalidArgumentError(
+        fmt::format("the buffers take {} words, the limit is {}", arena.words.size(), native::kGlobalVariableBase / 4));
+  }
+  native::LaunchShape shape = {spec.grid, spec.block, spec.dynamic_shared_bytes, {}};
+  QGPU_ASSIGN_OR_RETURN(shape.parameters, ParameterBytes(arguments, arena, state_->parameters));
+
+  native::RunResult result;
+  try {
+    result = native::RunGrid(state_->code.entry(), state_->footprint, shape, limits, &arena.words);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("native-cpu: no memory for the threads of a block");
+  }
+  NativeRun run;
+  run.end = result.end;
+  run.memory = std::move(arena.words);
+  run.buffer_addresses = std::move(arena.byte_address);
+  run.backward_branches = result.backward_branches;
+  if (run.end == NativeEnd::kDone) return run;
+  run.message = state_->Describe(result, limits);
+  run.block = result.block;
+  run.thread = result.thread;
+  run.address = result.address;
+  if (result.instruction >= 0) {
+    const ptx::SourceLocation& place = state_->places[static_cast<size_t>(result.instruction)];
+    run.ptx_line = place.ptx_line;
+    run.cuda_line = place.cuda_line;
+  }
+  return run;
+}
+
+absl::StatusOr<NativeRun> RunNativeCpu(const std::string& ptx, const LaunchSpec& spec,
+                                       const std::vector<std::string>& parameter_names, const NativeCpuLimits& limits) {
+  const std::string name = spec.source.name.empty()                       ? "kernel.ptx"
+                           : spec.source.language == SourceLanguage::kPtx ? spec.source.name
+                                                                          : spec.source.name + ".ptx";
+  QGPU_ASSIGN_OR_RETURN(NativeCpuKernel kernel, NativeCpuKernel::Compile(name, ptx, spec.kernel));
+  return kernel.Run(spec, parameter_names, limits);
+}
+
+}  // namespace qgpu
