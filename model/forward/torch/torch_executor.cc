@@ -1,9 +1,12 @@
 #include "model/forward/torch/torch_executor.h"
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 #include <utility>
 
 #include "ATen/ATen.h"
+#include "ATen/Parallel.h"
 #include "model/base/checkpoint.h"
 #include "model/forward/torch/qwen_model.h"
 #include "model/merge/merged_model.h"
@@ -15,6 +18,14 @@ using at::Tensor;
 
 // Positions of one pass: enough for the matrix products to be efficient, few enough for the logits to be small.
 constexpr size_t kPassPositions = 512;
+
+std::atomic<bool> threads_are_set = false;
+
+void SetDefaultThreads(int threads) {
+  if (!threads_are_set) at::set_num_threads(threads);
+}
+
+int CoreCount() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 absl::Status TorchError(const std::exception& error) {
   return absl::InternalError(fmt::format("libtorch failed: {}", error.what()));
@@ -113,6 +124,11 @@ class TorchTextModel : public TextModel {
 
 }  // namespace
 
+void SetTorchThreads(int threads) {
+  threads_are_set = true;
+  at::set_num_threads(threads);
+}
+
 const char* ModelFormName(ModelForm form) { return form == ModelForm::kSplit ? "split" : "dense"; }
 
 absl::StatusOr<std::unique_ptr<Executor>> MakeTorchExecutor(const Circuit& circuit, const std::string& base_directory,
@@ -121,6 +137,7 @@ absl::StatusOr<std::unique_ptr<Executor>> MakeTorchExecutor(const Circuit& circu
     return absl::InvalidArgumentError("the circuit does not run in float16; use float32 or bfloat16");
   }
   QGPU_ASSIGN_OR_RETURN(const at::Device torch_device, ParseDevice(device));
+  SetDefaultThreads(form == ModelForm::kDense ? CoreCount() : 1);
   std::vector<int32_t> layer_heads;
   for (const CircuitLayer& layer : circuit.layers) layer_heads.push_back(layer.heads);
   std::string description = fmt::format("torch {} {}", ModelFormName(form), DataTypeName(type));
@@ -144,6 +161,7 @@ absl::StatusOr<std::unique_ptr<Executor>> MakeTorchExecutor(const Circuit& circu
 absl::StatusOr<std::unique_ptr<TextModel>> LoadTextModel(const std::string& directory, DataType type,
                                                          const std::string& device) {
   QGPU_ASSIGN_OR_RETURN(const at::Device torch_device, ParseDevice(device));
+  SetDefaultThreads(CoreCount());
   QGPU_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::Open(directory));
   QGPU_ASSIGN_OR_RETURN(std::unique_ptr<QwenModel> model, QwenModel::Load(*checkpoint, type, torch_device));
   return std::make_unique<TorchTextModel>(std::move(model), checkpoint->shape().max_positions);

@@ -12,6 +12,10 @@
 
 namespace qgpu {
 
+// How many threads libtorch uses, in the whole process. Until this is called, making an executor sets it: one thread for
+// the split form, whose products are too small to share, and one a core for the dense form and for text.
+void SetTorchThreads(int threads);
+
 enum class ModelForm {
   kSplit,  // machine tokens run the compiled layers alone
   kDense,  // every token runs all layers, compiled and base, merged into one model
@@ -21,7 +25,7 @@ const char* ModelFormName(ModelForm form);  // "split", "dense"
 // Loads the circuit's layers, in the dense form merged with the base checkpoint in `base_directory` (not looked at in
 // the split form). The circuit is not needed afterwards. float32 or bfloat16 (kInvalidArgument for float16, whose range
 // the circuit's gates exceed); `device` is "cpu", "cuda", "cuda:N" or "mps". Errors of the base's files, of
-// MergedModel, and kResourceExhausted for memory. Not thread-safe; uses libtorch's threads within a call.
+// MergedModel, and kResourceExhausted for memory. Not thread-safe.
 absl::StatusOr<std::unique_ptr<Executor>> MakeTorchExecutor(const Circuit& circuit, const std::string& base_directory,
                                                             ModelForm form, DataType type,
                                                             const std::string& device = "cpu");
