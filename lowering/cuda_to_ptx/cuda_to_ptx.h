@@ -33,7 +33,7 @@ struct CompiledParameter {
 
 // One `__global__` function.
 struct CompiledKernel {
-  std::string name;      // as written in CUDA, with namespaces and template arguments, without the parameter list
+  std::string name;      // as written in CUDA, with template arguments: "copy<int>"; without namespaces
   std::string ptx_name;  // the .entry's name
   std::vector<CompiledParameter> parameters;
   std::string file;  // as the source calls itself

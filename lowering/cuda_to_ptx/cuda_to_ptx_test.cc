@@ -112,6 +112,23 @@ static __global__ void hidden(int* p) { p[0] = helper(1); }
   EXPECT_EQ(swap.parameters[1].bytes, 16u);
 }
 
+TEST_F(CudaToPtxTest, NamesMayBeUnusual) {
+  const absl::StatusOr<CompiledPtx> compiled = Compile(
+      "extern \"C\" __global__ void a$b(int* \xc3\xa9, int (*$x)[4], const int4* const q) { *\xc3\xa9 = 1; }\n"
+      "template <int N, typename... T> __global__ void v(int* p, T... more) { *p = N + sizeof...(more); }\n"
+      "template __global__ void v<3, int, long>(int*, int, long);\n"
+      "#line 70 \"other.cu\"\n__global__ void moved(int* p) { *p = 1; }\n");
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ASSERT_EQ(compiled->kernels.size(), 3u);
+  EXPECT_EQ(compiled->kernels[0].name, "a$b");
+  EXPECT_THAT(compiled->kernels[0].ParameterNames(), ElementsAre("\xc3\xa9", "$x", "q"));
+  EXPECT_TRUE(compiled->kernels[0].parameters[1].is_pointer);
+  EXPECT_EQ(compiled->kernels[1].name, "v<3, int, long>");
+  EXPECT_EQ(compiled->kernels[1].parameters.size(), 3u);
+  EXPECT_EQ(compiled->kernels[2].file, "other.cu");
+  EXPECT_EQ(compiled->kernels[2].line, 70);
+}
+
 TEST_F(CudaToPtxTest, FindsKernelsByName) {
   const absl::StatusOr<CompiledPtx> one = Compile("__global__ void k(int* p) { p[0] = 1; }");
   ASSERT_TRUE(one.ok()) << one.status();
