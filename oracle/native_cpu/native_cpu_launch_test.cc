@@ -5,6 +5,7 @@
 #include <chrono>
 #include <iostream>
 
+#include "common/prng.h"
 #include "oracle/native_cpu/native_cpu.h"
 
 namespace qgpu {
@@ -416,6 +417,7 @@ TEST(NativeCpuLaunch, RefusesWhatItDoesNotKnowByOpcodeAndLine) {
   EXPECT_THAT(Refusal("add.u32 %r1, %rd2, %r3;"), HasSubstr("%rd2 has 64 bits, the instruction takes 32"));
   EXPECT_THAT(Refusal("add.u32 %r1, %r2;"), HasSubstr("2 operands instead of 3"));
   EXPECT_THAT(Refusal("ld.param.u64 %rd1, [n];"), HasSubstr("n has 4 bytes"));
+  EXPECT_THAT(Refusal("cvt.sat.s32.s16 %r1, %h0;"), HasSubstr(".sat where nothing can exceed the range"));
   EXPECT_THAT(Refusal("setp.lo.s32 %p1, %r1, %r2;"), HasSubstr(".lo does not compare this type"));
 }
 
@@ -474,6 +476,51 @@ TEST(NativeCpuLaunch, TheSameRunGivesTheSameResultAgain) {
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(first->memory, second->memory);
   EXPECT_EQ(first->memory[1], 32u);
+}
+
+// Kernels whose words were exchanged at random: each is refused, or runs to an end that is told; this process survives.
+TEST(NativeCpuLaunch, SurvivesMutatedKernels) {
+  constexpr uint64_t kSeed = 11;
+  constexpr int kRounds = 2000;
+  const std::string before =
+      ".const .align 4 .b8 table[8] = {1, 1, 0, 0, 252, 255, 255, 255};\n.global .u64 pointer = generic(table);\n"
+      ".func (.param .b32 result) f(.param .b32 x) { .reg .b32 %r<3>; ld.param.u32 %r1, [x]; add.u32 %r2, %r1, 1; "
+      "st.param.b32 [result], %r2; ret; }\n";
+  const std::string body = R"(
+.shared .align 8 .b8 s[64]; .local .b32 mine[4];
+mov.u64 %rd1, s ; add.u64 %rd2, %rd1, %rd0 ; st.shared.u32 [ %rd2 ], %t ; bar.sync 0 ;
+loop: setp.ge.s32 %p0 , %r4 , 5 ; @%p0 bra done ; add.s32 %r4 , %r4 , 1 ; bra loop ;
+done: shl.b64 %rd3 , %rd1 , %r4 ; bfe.u32 %r5 , %r4 , 3 , 4 ; div.s32 %r6 , %r5 , %r4 ; rem.u64 %rd4 , %rd3 , %rd1 ;
+mul.wide.s32 %rd5 , %r5 , %r6 ; cvt.sat.u8.s64 %r7 , %rd5 ; mov.b64 { %r8 , %r9 } , %rd5 ; prmt.b32 %r8 , %r9 , %r7 , %r6 ;
+shfl.sync.bfly.b32 %r3 | %p1 , %r8 , 1 , 31 , 15 ; vote.sync.ballot.b32 %r4 , %p1 , 15 ; ld.const.u32 %r5 , [ table ] ;
+st.local.u32 [ mine + 4 ] , %r5 ; ld.global.v2.u16 { %h1 , %h2 } , [ %o ] ; atom.global.add.u32 %r6 , [ %out ] , %r5 ;
+{ .param .b32 a ; .param .b32 r ; st.param.b32 [ a ] , %r6 ; call ( r ) , f , ( a ) ; ld.param.u32 %r7 , [ r ] ; }
+add.cc.u32 %r1 , %r2 , %r3 ; addc.u32 %r4 , %r5 , %r6 ; selp.b32 %r7 , %r1 , %r2 , %p1 ; st.global.u32 [ %o ] , %r7 ;)";
+  const std::string text = KernelPtx(body, before);
+  std::vector<std::string> words;
+  for (size_t start = 0; start < text.size();) {
+    const size_t end = std::min(text.find_first_of(" \n", start), text.size() - 1);
+    words.push_back(text.substr(start, end - start + 1));
+    start = end + 1;
+  }
+  Launch launch = Threads(4, 16);
+  launch.limits.backward_branches = 5000;
+  ASSERT_TRUE(RunKernel(text, launch).ok()) << RunKernel(text, launch).status();
+  SplitMix64 random(kSeed);
+  std::cout << "seed " << kSeed << "\n";
+  int ran = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::string> mutated = words;
+    const auto any = [&]() { return random.Below(static_cast<uint32_t>(words.size())); };
+    for (uint32_t edits = 1 + random.Below(3); edits > 0; --edits) mutated[any()] = words[any()];
+    std::string kernel;
+    for (const std::string& word : mutated) kernel += word;
+    const auto run = RunKernel(kernel, launch);
+    if (run.ok()) ++ran;
+    EXPECT_NE(run.status().code(), absl::StatusCode::kInternal) << run.status() << "\n" << kernel;
+  }
+  EXPECT_GT(ran, kRounds / 50);
+  EXPECT_LT(ran, kRounds / 2);
 }
 
 TEST(NativeCpuLaunch, CompilesAndRunsQuickly) {

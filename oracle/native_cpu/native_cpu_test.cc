@@ -589,6 +589,8 @@ TEST(NativeCpuOps, Conversions) {
     for (int to : bits_of) {
       for (int kind = 0; kind < 8; ++kind) {
         const bool from_signed = (kind & 1) != 0, to_signed = (kind & 2) != 0, saturate = (kind & 4) != 0;
+        const bool holds_all = from_signed == to_signed ? to >= from : to_signed && to > from;
+        if (saturate && holds_all) continue;  // PTX has no .sat here
         const char* source = from == 64 ? "%rda" : from == 32 ? "%a" : "%ha";
         const std::string code = fmt::format("cvt{}.{}{}.{}{} %rd, {};", saturate ? ".sat" : "", to_signed ? 's' : 'u',
                                              to, from_signed ? 's' : 'u', from, source);

@@ -154,6 +154,8 @@ absl::Status FunctionTranslator::Cvt() {
   QGPU_ASSIGN_OR_RETURN(const IntegerType to, TakeType(kTypes));
   QGPU_ASSIGN_OR_RETURN(const IntegerType from, TakeType(kTypes));
   QGPU_RETURN_IF_ERROR(Finish(2));
+  const bool holds_all = to.is_signed == from.is_signed ? to.bits >= from.bits : to.is_signed && to.bits > from.bits;
+  if (saturate && holds_all) return Malformed(".sat where nothing can exceed the range");
   QGPU_ASSIGN_OR_RETURN(Value value, ReadAtLeast(In(1), from.bits));
   value = saturate ? Saturate(value, from, to) : Resize(value, to.bits, from.is_signed);
   return WriteExtended(In(0), value, to.is_signed);
