@@ -49,9 +49,8 @@ struct CompiledPtx {
 };
 
 // Compiles `source` (language kCuda). Deterministic; thread safe.
-//   kInvalidArgument    the kernel does not compile (the compiler's messages, naming file and line of the user's
-//   source),
-//                       makes the compiler crash, or exceeds a limit (named, with what to do)
+//   kInvalidArgument    the kernel does not compile (the compiler's messages, with the user's file and line), makes the
+//                       compiler crash, or exceeds a limit (named, with what to do)
 //   kFailedPrecondition clang 19 is not installed (see FindClang)
 //   kUnavailable        no scratch folder or process could be made
 absl::StatusOr<CompiledPtx> CompileCudaToPtx(const KernelSource& source, const CompileLimits& limits = {});
@@ -60,8 +59,8 @@ absl::StatusOr<CompiledPtx> CompileCudaToPtx(const KernelSource& source, const C
 absl::StatusOr<CompiledPtx> CompileCudaToPtxWith(const SandboxLayers& layers, const KernelSource& source,
                                                  const CompileLimits& limits = {});
 
-// The kernel called `name`: as in CompiledKernel::name, its last component, or the PTX name; "" for a file's only
-// kernel. kInvalidArgument listing the kernels there are.
+// The kernel called `name`, in CUDA or in PTX; "" for a file's only kernel.
+// kInvalidArgument listing the kernels there are.
 absl::StatusOr<const CompiledKernel*> FindKernel(const CompiledPtx& compiled, const std::string& name);
 
 // Path of the clang 19 program: $QGPU_CLANG where set, otherwise from Debian's place or PATH.
