@@ -9,6 +9,7 @@
 #include "model/merge/circuit_rows.h"
 #include "model/merge/export.h"
 #include "model/merge/merged_model.h"
+#include "model/merge/test_circuit.h"
 #include "model/weights/synthetic_circuit.h"
 #include "nlohmann/json.hpp"
 
@@ -29,33 +30,13 @@ ModelShape BaseShape(int64_t hidden) {
   return shape;
 }
 
-// A digital circuit whose text flag dimension is free: id 0's clear flag is dropped.
-Circuit TestCircuit() {
-  Circuit circuit = MakeDigitalCircuit({.layers = 2, .heads = 3}, 1);
-  const auto drop_column = [&](SparseMatrix& matrix) {
-    SparseMatrix kept;
-    kept.rows = matrix.rows;
-    kept.cols = matrix.cols;
-    for (size_t i = 0; i < matrix.nonzeros(); ++i) {
-      if (matrix.col[i] == circuit.text_flag_dimension) continue;
-      kept.row.push_back(matrix.row[i]);
-      kept.col.push_back(matrix.col[i]);
-      kept.value.push_back(matrix.value[i]);
-    }
-    matrix = kept;
-  };
-  drop_column(circuit.embedding);
-  for (CircuitLayer& layer : circuit.layers) drop_column(layer.a);
-  return circuit;
-}
-
 class Merge : public testing::Test {
  protected:
   void SetUp() override {
     directory_ =
         testing::TempDir() + "/qgpu_merge_test_" + testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(directory_);
-    circuit_ = TestCircuit();
+    circuit_ = WithFreeTextFlag(MakeDigitalCircuit({.layers = 2, .heads = 3}, 1));
     WriteBase(BaseShape(circuit_.base_hidden));
   }
   void WriteBase(const ModelShape& shape) {

@@ -4,6 +4,9 @@
 //                                            bfloat16 and MODE prefill, step or "7,1,64": passes of those lengths;
 //                                            OUT gets a tensor `logits`
 //   peer_tool random-base DIR CONFIG SEED TYPE
+//   peer_tool export-synthetic BASE OUT TYPE TRACE    writes a small random base, and the dense export of a synthetic
+//                                            digital circuit on it; TRACE gets the prompt's and the launch's token ids,
+//                                            a line each, as our own executor writes them in split form
 #include <cstdlib>
 #include <sstream>
 
@@ -12,6 +15,9 @@
 #include "model/base/random_base.h"
 #include "model/base/safetensors.h"
 #include "model/forward/torch/torch_executor.h"
+#include "model/merge/export.h"
+#include "model/merge/test_circuit.h"
+#include "model/weights/synthetic_circuit.h"
 
 namespace qgpu {
 namespace {
@@ -69,9 +75,44 @@ absl::Status WriteBase(const std::vector<std::string>& args) {
                          args[4] == "float32" ? StoredType::kFloat32 : StoredType::kBFloat16);
 }
 
+std::string Line(const std::vector<int32_t>& machine_ids, int64_t first_machine_token) {
+  std::string line;
+  for (int32_t id : machine_ids) line += fmt::format("{} ", first_machine_token + id);
+  return line + "\n";
+}
+
+absl::Status ExportSynthetic(const std::vector<std::string>& args) {
+  constexpr uint64_t kCircuitSeed = 34;  // of a circuit whose free run visits 26 ids
+  constexpr int kSteps = 120;
+  QGPU_ASSIGN_OR_RETURN(const DataType type, ParseType(args[3]));
+  ModelShape shape = EmbeddedBaseShape();
+  shape.hidden = 64;
+  const Circuit circuit = WithFreeTextFlag(MakeDigitalCircuit({.base_hidden = 65, .id_bits = 8}, kCircuitSeed));
+  QGPU_RETURN_IF_ERROR(WriteRandomBase(args[1], shape, 8, StoredType::kFloat32));
+
+  ExportOptions options;
+  options.type = type;
+  options.shard_bytes = 4 << 20;
+  options.token_text = [](int32_t id) { return fmt::format("<|test_{}|>", id); };
+  options.done_id = 1;
+  QGPU_RETURN_IF_ERROR(ExportDense(circuit, args[1], args[2], options));
+
+  QGPU_ASSIGN_OR_RETURN(const auto executor,
+                        MakeTorchExecutor(circuit, args[1], ModelForm::kSplit, DataType::kFloat32));
+  const std::vector<int32_t> prompt = {0, 3, 14, 15};
+  QGPU_ASSIGN_OR_RETURN(std::vector<int32_t> next, executor->Feed(prompt));
+  std::vector<int32_t> trace = {next.back()};
+  while (trace.size() < kSteps) {
+    QGPU_ASSIGN_OR_RETURN(next, executor->Feed({&trace.back(), 1}));
+    trace.push_back(next[0]);
+  }
+  return WriteFileAtomically(args[4], Line(prompt, shape.vocabulary) + Line(trace, shape.vocabulary));
+}
+
 absl::Status Run(const std::vector<std::string>& args) {
   if (args.size() == 6 && args[0] == "logits") return WriteLogits(args);
   if (args.size() == 5 && args[0] == "random-base") return WriteBase(args);
+  if (args.size() == 5 && args[0] == "export-synthetic") return ExportSynthetic(args);
   return absl::InvalidArgumentError("usage: see the top of peer_tool.cc");
 }
 

@@ -12,6 +12,7 @@
 #include "model/forward/torch/qwen_model.h"
 #include "model/forward/torch/test_models.h"
 #include "model/merge/merged_model.h"
+#include "model/merge/test_circuit.h"
 #include "model/weights/synthetic_circuit.h"
 
 namespace qgpu {
@@ -109,7 +110,7 @@ std::vector<int32_t> FreeRun(Executor& executor, int32_t steps) {
 }
 
 TEST(TorchExecutor, FormsAndTypesWriteTheSameTokensAndStates) {
-  const Circuit circuit = WithFreeTextFlag(MakeDigitalCircuit({.base_hidden = 65}, kSeed));
+  const Circuit circuit = WithFreeTextFlag(MakeDigitalCircuit({.base_hidden = 65, .id_bits = 8}, kSeed));
   const std::string base = WriteTestBase(SmallBaseShape(circuit.base_hidden));
   std::vector<int32_t> expected;
   std::vector<float> expected_state;
@@ -122,7 +123,7 @@ TEST(TorchExecutor, FormsAndTypesWriteTheSameTokensAndStates) {
     if (expected.empty()) {
       expected = ids;
       expected_state = state;
-      EXPECT_GT(std::set<int32_t>(ids.begin(), ids.end()).size(), 10u) << "the walk should see many ids";
+      EXPECT_GT(std::set<int32_t>(ids.begin(), ids.end()).size(), 20u) << "the walk should see many ids";
     }
     EXPECT_EQ(ids, expected) << executor.Description();
     for (size_t i = 0; i < state.size(); ++i) ASSERT_NEAR(state[i], expected_state[i], 0.01) << executor.Description();
@@ -207,7 +208,7 @@ Tensor RandomText(int64_t count, int64_t vocabulary, uint64_t seed) {
 class TextInTheDenseForm : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    circuit_ = WithFreeTextFlag(MakeDigitalCircuit({.base_hidden = 65}, kSeed));
+    circuit_ = WithFreeTextFlag(MakeDigitalCircuit({.base_hidden = 65, .id_bits = 8}, kSeed));
     ModelShape shape = SmallBaseShape(circuit_.base_hidden);
     shape.tied_head = GetParam();
     base_ = Checkpoint::Open(WriteTestBase(shape)).value();
