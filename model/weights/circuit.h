@@ -77,8 +77,8 @@ struct Circuit {
 
 inline constexpr int32_t kCircuitFormatVersion = 1;
 
-// What a circuit may be at most: the project's contract, and with it the most memory that a file can make us allocate.
-struct CircuitLimits {
+// What a circuit file may hold at most: the contract of the project, and with it the most memory a file can claim.
+struct CircuitFileLimits {
   static constexpr int32_t layers = 45;          // in front of a base of at most 24
   static constexpr int32_t neurons = 6144;       // a layer
   static constexpr int32_t heads = 16;           // a layer

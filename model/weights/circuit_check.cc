@@ -14,7 +14,7 @@ absl::Status CheckRange(const std::string& what, int64_t value, int64_t low, int
 }
 
 absl::Status CheckShape(const Circuit& circuit) {
-  using Limits = CircuitLimits;
+  using Limits = CircuitFileLimits;
   QGPU_RETURN_IF_ERROR(CheckRange("base_hidden", circuit.base_hidden, 0, Limits::base_hidden));
   QGPU_RETURN_IF_ERROR(CheckRange("width", circuit.width, 1, Limits::width));
   QGPU_RETURN_IF_ERROR(CheckRange("norm_log2", circuit.norm_log2, 0, 16));
@@ -60,7 +60,7 @@ absl::Status CheckSparse(const TensorRef<const Circuit>& tensor) {
                                                   matrix.row.size(), matrix.col.size(), matrix.value.size()));
   }
   QGPU_RETURN_IF_ERROR(CheckRange(tensor.name + ": non-zero weights", static_cast<int64_t>(matrix.nonzeros()), 0,
-                                  CircuitLimits::nonzeros));
+                                  CircuitFileLimits::nonzeros));
   for (size_t i = 0; i < matrix.nonzeros(); ++i) {
     if (matrix.row[i] < 0 || matrix.row[i] >= matrix.rows) return fail(i, "has a row out of range");
     if (matrix.col[i] < 0 || matrix.col[i] >= matrix.cols) return fail(i, "has a column out of range");

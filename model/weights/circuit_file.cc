@@ -200,7 +200,7 @@ absl::Status ReadCells(const json& header, Circuit& circuit) {
 // Everything but the tensors; the shapes of those follow from it. Leaves indices and the other limits to
 // ValidateCircuit.
 absl::Status ReadShape(const json& header, Circuit& circuit) {
-  using Limits = CircuitLimits;
+  using Limits = CircuitFileLimits;
   circuit.format_version = kCircuitFormatVersion;
   QGPU_RETURN_IF_ERROR(ReadGeometry(header, circuit.geometry));
   QGPU_RETURN_IF_ERROR(ReadInteger(header, "base_hidden", circuit.base_hidden));
@@ -246,7 +246,7 @@ absl::Status ReadTensor(const json& entry, const TensorRef<Circuit>& tensor, con
   int64_t nonzeros = 0;
   size_t expected = size_t{4} * static_cast<size_t>(tensor.rows);
   if (tensor.sparse) {
-    QGPU_ASSIGN_OR_RETURN(nonzeros, GetInteger(entry, "nonzeros", 0, CircuitLimits::nonzeros));
+    QGPU_ASSIGN_OR_RETURN(nonzeros, GetInteger(entry, "nonzeros", 0, CircuitFileLimits::nonzeros));
     expected = SparseBytes(static_cast<size_t>(rows), static_cast<size_t>(nonzeros));
   }
   QGPU_ASSIGN_OR_RETURN(const int64_t at, GetInteger(entry, "offset", 0, INT64_MAX));
@@ -319,7 +319,8 @@ absl::StatusOr<Circuit> ParseCircuit(const std::string& bytes) {
   QGPU_ASSIGN_OR_RETURN(const json header, ReadHeader(bytes, payload_at));
   Circuit circuit;
   QGPU_RETURN_IF_ERROR(ReadShape(header, circuit));
-  QGPU_ASSIGN_OR_RETURN(const int64_t machine_ids, GetInteger(header, "machine_ids", 1, CircuitLimits::machine_ids));
+  QGPU_ASSIGN_OR_RETURN(const int64_t machine_ids,
+                        GetInteger(header, "machine_ids", 1, CircuitFileLimits::machine_ids));
   QGPU_ASSIGN_OR_RETURN(const json entries, GetMember(header, "tensors", json::value_t::array));
   const std::vector<TensorRef<Circuit>> tensors = CircuitTensors(circuit, static_cast<int32_t>(machine_ids));
   if (entries.size() != tensors.size()) {
