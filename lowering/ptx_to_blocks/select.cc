@@ -288,6 +288,10 @@ class Selector {
 
 }  // namespace
 
+Selection SelectInstructions(const IrFunction& function, const FlowGraph& flow) {
+  return Selector(function, flow).Run();
+}
+
 int StripNegations(const IrFunction& function, int value, bool* negate) {
   while (function.at(value).op == IrOp::kPredNot) {
     value = function.at(value).args[0];

@@ -292,19 +292,24 @@ absl::Status Translator::TranslateOne(const PtxInstruction& in) {
 // ---- operands ----
 
 absl::StatusOr<int> Translator::ReadSpecial(const PtxInstruction& in, const Operand& operand) {
-  const int axis = operand.component == "y" ? 1 : operand.component == "z" ? 2 : 0;
+  const size_t dot = operand.name.find('.');
+  const std::string name = operand.name.substr(0, dot);
+  const std::string component = dot == std::string::npos ? "" : operand.name.substr(dot + 1);
+  const bool is_vector = name == "%tid" || name == "%ctaid" || name == "%ntid" || name == "%nctaid";
+  const int axis = component == "x" ? 0 : component == "y" ? 1 : component == "z" ? 2 : -1;
+  if (is_vector != (axis >= 0)) return Unsupported(in, fmt::format("special register {}", operand.name));
   const uint32_t block_sizes[] = {block_.x, block_.y, block_.z}, grid_sizes[] = {grid_.x, grid_.y, grid_.z};
   const auto special = [&](int word) { return f().Special(Type::kI32, word); };
-  if (operand.name == "%tid") return block_sizes[axis] == 1 ? Const32(0) : special(kSpecialTidX + axis);
-  if (operand.name == "%ctaid") return grid_sizes[axis] == 1 ? Const32(0) : special(kSpecialCtaX + axis);
-  if (operand.name == "%ntid") return Const32(block_sizes[axis]);
-  if (operand.name == "%nctaid") return Const32(grid_sizes[axis]);
-  if (operand.name == "%laneid") {  // a thread block has at most 32 threads
+  if (name == "%tid") return block_sizes[axis] == 1 ? Const32(0) : special(kSpecialTidX + axis);
+  if (name == "%ctaid") return grid_sizes[axis] == 1 ? Const32(0) : special(kSpecialCtaX + axis);
+  if (name == "%ntid") return Const32(block_sizes[axis]);
+  if (name == "%nctaid") return Const32(grid_sizes[axis]);
+  if (name == "%laneid") {  // a thread block has at most 32 threads
     if (block_.Count() == 1) return Const32(0);
     return special(block_.y == 1 && block_.z == 1 ? kSpecialTidX : kSpecialLaneId);
   }
-  if (operand.name == "%warpid") return Const32(0);
-  if (operand.name == "%nwarpid") return Const32(1);
+  if (name == "%warpid") return Const32(0);
+  if (name == "%nwarpid") return Const32(1);
   return Unsupported(in, fmt::format("special register {}", ptx::ToString(operand)));
 }
 
