@@ -4,11 +4,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <bit>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <iostream>
 #include <limits>
 
+#include "common/file.h"
 #include "common/prng.h"
 
 namespace qgpu {
@@ -99,6 +104,39 @@ std::string OperationPtx(const std::string& code, const std::string& store) {
   return text;
 }
 
+// Whether ptxas takes what the tests run is asked once, at the end, where it is installed: a test of PTX that NVIDIA's
+// assembler refuses would test nothing.
+class PtxasEnvironment : public testing::Environment {
+ public:
+  static PtxasEnvironment& Get() {
+    static auto* const environment = new PtxasEnvironment;  // owned by GoogleTest
+    return *environment;
+  }
+  void Add(const std::string& ptx) {
+    const size_t entry = ptx.find(".entry op");
+    if (module_.empty()) module_ = ptx.substr(0, entry);
+    module_ += fmt::format(".entry op_{}{}", count_++, ptx.substr(entry + std::string(".entry op").size()));
+  }
+  void TearDown() override {
+    if (count_ == 0) return;
+    if (std::system("command -v ptxas >/dev/null 2>&1") != 0) {
+      std::cout << "ptxas is not installed: not assembled\n";
+      return;
+    }
+    const std::string path = testing::TempDir() + fmt::format("native_cpu_test_{}.ptx", getpid());
+    const absl::Status written = WriteFileAtomically(path, module_);
+    ASSERT_TRUE(written.ok()) << written;
+    EXPECT_EQ(std::system(fmt::format("ptxas -arch=sm_75 -O0 -o /dev/null '{}'", path).c_str()), 0);
+    std::filesystem::remove(path);
+    std::cout << fmt::format("ptxas assembled {} operations\n", count_);
+  }
+
+ private:
+  std::string module_;
+  int count_ = 0;
+};
+const testing::Environment* const registered = testing::AddGlobalTestEnvironment(&PtxasEnvironment::Get());
+
 enum class Result { k16, k32, k64, kPredicate };
 
 using Expected = std::function<uint64_t(uint64_t a, uint64_t b, uint64_t c)>;
@@ -129,6 +167,7 @@ void CheckOperation(const std::string& code, Result result, const Expected& expe
   const size_t at = ptx.find("[%in");
   ASSERT_NE(at, std::string::npos);
   ptx.insert(ptx.find("  ld.param.u64 %out"), "  add.u64 %in, %in, 4;\n");
+  PtxasEnvironment::Get().Add(ptx);
   const auto run = RunNativeCpu(ptx, spec, {}, limits);
   ASSERT_TRUE(run.ok()) << run.status();
   ASSERT_EQ(run->end, NativeEnd::kDone) << run->message;
