@@ -6,6 +6,7 @@
 #include "lowering/ptx_to_blocks/schedule.h"
 #include "lowering/ptx_to_blocks/select.h"
 #include "lowering/ptx_to_blocks/simplify.h"
+#include "lowering/ptx_to_blocks/strength.h"
 
 namespace qgpu::lower {
 namespace {
@@ -43,6 +44,8 @@ absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   Simplify(function);
   QGPU_RETURN_IF_ERROR(Narrow(function, facts));
   Simplify(function);
+  while (ShareByteIndices(function)) Simplify(function);
+  while (ReplaceCounters(function, facts)) Simplify(function);
   LowerPredicatePhis(function);
   LoweredBlocks out;
   QGPU_ASSIGN_OR_RETURN(out.program, PackAndEmit(function, facts, input.geometry));

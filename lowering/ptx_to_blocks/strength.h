@@ -1,0 +1,20 @@
+// Loop variables. LLVM walks arrays with one pointer each and counts turns with another variable; every variable of a
+// loop is written back in every turn, and that is what tokens are spent on. Here
+//   - a pointer that walks from `parameter + x` becomes the parameter plus a byte index that walks from x, and pointers
+//     with equal walks share one index (an access adds the parameter for nothing: it is a special word);
+//   - a counter that is only compared with its end is replaced by an index that walks in step with it, where the
+//   launch's
+//     bounds prove that no product wraps.
+// Runs on 32-bit values, after Narrow.
+#pragma once
+
+#include "lowering/ptx_to_blocks/ir.h"
+#include "lowering/ptx_to_blocks/ranges.h"
+
+namespace qgpu::lower {
+
+// True where something changed; Simplify afterwards removes what became dead.
+bool ShareByteIndices(IrFunction& function);
+bool ReplaceCounters(IrFunction& function, const LaunchFacts& facts);
+
+}  // namespace qgpu::lower
