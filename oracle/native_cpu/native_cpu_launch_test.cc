@@ -235,6 +235,15 @@ selp.u32 %r6, 100, 0, %p0; add.u32 %r4, %r4, %r6; add.u32 %r4, %r4, %r5; st.glob
               ElementsAre(5 + 100 + 15, 10 + 100 + 15, 5 + 100 + 15, 10 + 100 + 15));
 }
 
+TEST(NativeCpuLaunch, ActiveMaskIsThatOfTheLiveThreads) {
+  EXPECT_THAT(Output("setp.eq.u32 %p0, %t, 1; @%p0 exit; activemask.b32 %r3; st.global.u32 [%o], %r3;", Threads(4)),
+              ElementsAre(13, 0, 13, 13));
+  const NativeRun run =
+      Failure("setp.eq.u32 %p0, %t, 1; @%p0 bra wait; activemask.b32 %r3; st.global.u32 [%o], %r3;\nwait: bar.sync 0;",
+              Threads(4));
+  EXPECT_EQ(run.end, NativeEnd::kDeadlock) << "which threads run together here is left open by PTX";
+}
+
 TEST(NativeCpuLaunch, LanesCountModulo32) {
   const std::vector<uint32_t> out = Output(R"(
 mov.u32 %r3, %laneid; mov.u32 %r4, %warpid; mad.lo.u32 %r3, %r4, 100, %r3; mov.u32 %r4, %lanemask_lt;
@@ -406,9 +415,9 @@ TEST(NativeCpuLaunch, RefusesWhatItDoesNotKnowByOpcodeAndLine) {
   EXPECT_EQ(Refusal("frobnicate.u32 %r1;"), "t.ptx:20: unsupported instruction `frobnicate.u32 %r1;`");
   for (const char* instruction :
        {"bar.sync 1;", "bar.sync 0, 32;", "bar.arrive 0, 32;", "ld.global.v8.u32 %r1, [%o];",
-        "add.sat.u32 %r1, %r1, %r1;", "mov.u32 %r1, %clock;", "shfl.down.b32 %r1, %r2, 1, 31;", "activemask.b32 %r1;",
-        "call vprintf, (%r1);", "atom.global.add.noftz.f16 %h0, [%o], %h1;",
-        "ld.global.L2::cache_hint.u32 %r1, [%o], %rd1;", "mul.u32 %r1, %r2, %r3;", "st.async.u32 [%o], %r1;"}) {
+        "add.sat.u32 %r1, %r1, %r1;", "mov.u32 %r1, %clock;", "shfl.down.b32 %r1, %r2, 1, 31;", "call vprintf, (%r1);",
+        "atom.global.add.noftz.f16 %h0, [%o], %h1;", "ld.global.L2::cache_hint.u32 %r1, [%o], %rd1;",
+        "mul.u32 %r1, %r2, %r3;", "st.async.u32 [%o], %r1;"}) {
     EXPECT_THAT(Refusal(instruction), HasSubstr("t.ptx:20: unsupported instruction `")) << instruction;
   }
   EXPECT_THAT(Refusal("call f;", ".func g();\n.func f() { call g; ret; }\n.func g() { call f; ret; }\n"),

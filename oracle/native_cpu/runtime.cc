@@ -83,7 +83,7 @@ class BlockRunner {
 
  private:
   void RunBlock(const uint32_t (&ctaid)[3]);
-  void StartThread(uint32_t index, const uint32_t (&ctaid)[3]);
+  void PrepareThread(uint32_t index, const uint32_t (&ctaid)[3]);
   void Resume(Thread& thread);
   void Yield(Thread& thread, ThreadState state);
   bool ResolveWarps();
@@ -141,7 +141,7 @@ void BlockRunner::GrantSlice(Thread& thread) {
   thread.context.slice = thread.granted;
 }
 
-void BlockRunner::StartThread(uint32_t index, const uint32_t (&ctaid)[3]) {
+void BlockRunner::PrepareThread(uint32_t index, const uint32_t (&ctaid)[3]) {
   Thread& thread = threads_[index];
   ThreadContext& context = thread.context;
   const Dim3 &block = shape_.block, &grid = shape_.grid;
@@ -165,7 +165,7 @@ void BlockRunner::StartThread(uint32_t index, const uint32_t (&ctaid)[3]) {
   std::copy(shape_.parameters.begin(), shape_.parameters.end(), context.param);
   ++branches_;  // so that a launch of very many threads ends as well
   GrantSlice(thread);
-  thread.state = ThreadState::kReady;
+  thread.state = ThreadState::kNew;
   thread.self = fiber(std::allocator_arg, PooledStack{&stacks_}, [this, &thread](fiber&& scheduler) {
     thread.scheduler = std::move(scheduler);
     kernel_(&thread.context);
@@ -185,14 +185,15 @@ void BlockRunner::RunBlock(const uint32_t (&ctaid)[3]) {
   std::fill(shared_.begin(), shared_.end(), uint8_t{0});
   std::fill(local_.begin(), local_.end(), uint8_t{0});
   std::fill(param_.begin(), param_.end(), uint8_t{0});
-  for (Thread& thread : threads_) thread.state = ThreadState::kNew;
+  // All fibers exist before the first one runs: running out of memory for stacks must not leave a half-run thread.
+  for (uint32_t index = 0; index < threads_.size(); ++index) PrepareThread(index, ctaid);
   for (bool live = true; live && !stopped_;) {
     bool progress = false;
     live = false;
-    for (uint32_t index = 0; index < threads_.size() && !stopped_; ++index) {
-      Thread& thread = threads_[index];
-      if (thread.state == ThreadState::kNew) StartThread(index, ctaid);
-      if (thread.state == ThreadState::kReady) {
+    for (Thread& thread : threads_) {
+      if (stopped_) break;
+      if (thread.state == ThreadState::kNew || thread.state == ThreadState::kReady) {
+        thread.state = ThreadState::kReady;
         progress = true;
         Resume(thread);
       }

@@ -63,6 +63,7 @@ enum class WarpOp : uint32_t {
   kBallot,
   kMatchAny,
   kMatchAll,
+  kActiveMask,
   kSync,
 };
 enum class BarrierOp : uint32_t { kNone, kPopulation, kAnd, kOr };

@@ -143,7 +143,8 @@ absl::Status FunctionTranslator::Sad() {
   return Write(In(0), builder_.CreateAdd(c, distance));
 }
 
-// LLVM leaves division by zero and INT_MIN / -1 undefined, so both divide by 1 and are corrected.
+// LLVM leaves division by zero and INT_MIN / -1 undefined, so both divide by 1 and are corrected. That a remainder by
+// zero is the dividend is what the project's engines have agreed on, PTX leaves it open.
 llvm::Value* FunctionTranslator::Quotient(Value a, Value b, const IntegerType& type, bool remainder) {
   Value one = Const(type.bits, 1), zero = Const(type.bits, 0), all_ones = Const(type.bits, ~uint64_t{0});
   Value by_zero = builder_.CreateICmpEQ(b, zero);

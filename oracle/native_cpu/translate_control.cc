@@ -223,6 +223,16 @@ absl::Status FunctionTranslator::Match() {
   return Write(In(0).elements[1], predicate);
 }
 
+// activemask.b32 d;  PTX does not say which threads run together in divergent code, so this waits for all live threads
+// of the warp; where they cannot come together the run ends as a deadlock.
+absl::Status FunctionTranslator::Activemask() {
+  QGPU_RETURN_IF_ERROR(TakeType("b32").status());
+  QGPU_RETURN_IF_ERROR(Finish(1));
+  Value everyone = Const(32, 0xffffffff);
+  return Write(
+      In(0), Resize(WarpOperation(WarpOp::kActiveMask, Const(64, 0), Const(32, 0), Const(32, 0), everyone), 32, false));
+}
+
 // One run is sequentially consistent.
 absl::Status FunctionTranslator::Fence() {
   if (instruction_->opcode == "membar") {

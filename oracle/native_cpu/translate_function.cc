@@ -98,6 +98,7 @@ const std::unordered_map<std::string_view, FunctionTranslator::Handler>& Functio
       {"membar", &F::Fence},
       {"nanosleep", &F::Nanosleep},
       {"isspacep", &F::Isspacep},
+      {"activemask", &F::Activemask},
   };
   return *handlers;
 }

@@ -238,6 +238,7 @@ class FunctionTranslator {
   absl::Status Shfl();
   absl::Status Vote();
   absl::Status Match();
+  absl::Status Activemask();
   absl::Status Fence();
   absl::Status Nanosleep();
   Value WarpOperation(WarpOp operation, Value value, Value lane, Value clamp, Value members);

@@ -73,6 +73,9 @@ void ResolveWarpOp(WarpOp operation, uint32_t active, std::array<WarpLane, kWarp
         own.result = same == active ? active : 0;
         own.predicate = same == active;
         break;
+      case WarpOp::kActiveMask:
+        own.result = active;
+        break;
       case WarpOp::kSync:
         own.result = 0;
         break;
