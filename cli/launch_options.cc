@@ -31,6 +31,7 @@ absl::StatusOr<KernelSource> ReadSource(const std::string& file) {
 // A kernel as PTX, with what is known of its parameters.
 struct CompiledEntry {
   std::string ptx, entry;
+  std::string kernel;  // as the user knows it
   std::vector<TypedParameter> parameters;
 };
 
@@ -39,6 +40,7 @@ absl::StatusOr<CompiledEntry> CompileEntry(const KernelSource& source, const std
   QGPU_ASSIGN_OR_RETURN(const CompiledKernel* found, FindKernel(compiled, kernel));
   CompiledEntry entry;
   entry.entry = found->ptx_name;
+  entry.kernel = found->name;
   for (const CompiledParameter& parameter : found->parameters) {
     const auto kind = parameter.is_pointer ? TypedParameter::Kind::kPointer : TypedParameter::Kind::kValue;
     entry.parameters.push_back({parameter.name, kind, static_cast<int>(parameter.bytes)});
@@ -66,7 +68,7 @@ absl::StatusOr<CompiledEntry> ParseEntry(const KernelSource& source, const std::
   }
   CompiledEntry entry;
   entry.ptx = source.text;
-  entry.entry = found->name;
+  entry.entry = entry.kernel = found->name;
   for (const ptx::Variable& parameter : found->parameters) {
     const int bytes = static_cast<int>(parameter.Bytes());
     // PTX does not say which 64-bit parameters are pointers.
@@ -117,7 +119,9 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const LaunchOptions& options) {
   }
   std::vector<std::string> names;
   for (const TypedParameter& parameter : entry.parameters) names.push_back(parameter.name);
-  QGPU_ASSIGN_OR_RETURN(prepared.lowered, CompilePtxKernel(spec.source.name, entry.ptx, spec, names));
+  QGPU_ASSIGN_OR_RETURN(prepared.lowered, CompilePtxKernel(is_cuda ? spec.source.name + ".ptx" : spec.source.name,
+                                                           entry.ptx, spec, names));
+  prepared.lowered.kernel = entry.kernel;
   return prepared;
 }
 

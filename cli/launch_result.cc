@@ -79,7 +79,7 @@ std::string ResultToJson(const PreparedLaunch& launch, const LaunchResult& resul
     json["mismatches"] = result.check->mismatches;
     if (!result.check->first.empty()) json["first_mismatch"] = result.check->first;
   }
-  return json.dump(2) + "\n";
+  return json.dump() + "\n";
 }
 
 absl::Status ResultStatus(const LaunchResult& result) {

@@ -1,6 +1,7 @@
 // Bad input, from outside: each ends in a message that names the place and the remedy, and in the right exit code.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sqlite3.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "common/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "model/base/random_base.h"
 #include "tests/issues/program.h"
 
 namespace qgpu {
@@ -170,6 +172,60 @@ TEST_F(BadInput, CircuitOfAnotherVersion) {
   EXPECT_THAT(run.err, AllOf(HasSubstr("other.bin"), HasSubstr("version 9"), HasSubstr("version 1")));
 }
 
+TEST_F(BadInput, MissingCheckpointTensor) {
+  ASSERT_TRUE(EmbeddedBase(directory_).ok());
+  const std::string base = EmbeddedBase(directory_).value();
+  // The header's names are data like any other: one letter makes another tensor of it.
+  const std::string weights = base + "/model.safetensors";
+  std::string bytes = ReadFile(weights).value();
+  const size_t name = bytes.find("model.layers.1.mlp.up_proj.weight");
+  ASSERT_NE(name, std::string::npos);
+  bytes[name + std::string("model.layers.1.mlp.up_pro").size()] = 'x';
+  ASSERT_TRUE(WriteFileAtomically(weights, bytes).ok());
+  const ProgramRun run = RunProgram("qgpu", {"export", "--dense", "out", "--base", base}, directory_);
+  EXPECT_EQ(run.exit_code, kExitUsage);
+  EXPECT_THAT(run.err, AllOf(HasSubstr(base), HasSubstr("layers.1.mlp.up_proj.weight")));
+  EXPECT_FALSE(fs::exists(directory_ + "/out"));
+}
+
+TEST_F(BadInput, OccupiedPort) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  ASSERT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string listen_at = fmt::format("127.0.0.1:{}", ntohs(address.sin_port));
+  for (const char* program : {"qgpu-worker", "qgpu-oracle"}) {
+    const ProgramRun run = RunProgram(program, {"--listen", listen_at}, directory_, {}, 30);
+    EXPECT_EQ(run.exit_code, kExitUsage) << program << run.err;
+    EXPECT_THAT(run.err, AllOf(HasSubstr(listen_at), HasSubstr("occupied")));
+  }
+  close(fd);
+}
+
+TEST_F(BadInput, DatabaseOfANewerSchema) {
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open((directory_ + "/newer.db").c_str(), &database), SQLITE_OK);
+  const char* make = "PRAGMA user_version = 999;";
+  ASSERT_EQ(sqlite3_exec(database, make, nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(database);
+  const std::string before = ReadFile(directory_ + "/newer.db").value();
+  const ProgramRun run =
+      RunProgram("qgpu-coordinator", {"run-suite", "--quick", "--filter", "dot", "--db", "newer.db"}, directory_);
+  EXPECT_EQ(run.exit_code, kExitUsage);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("newer.db"), HasSubstr("999"), HasSubstr("newer program")));
+  EXPECT_EQ(ReadFile(directory_ + "/newer.db").value(), before);
+}
+
+TEST_F(BadInput, AFilterThatMatchesNothing) {
+  const ProgramRun run = RunProgram("qgpu-coordinator", {"run-suite", "--filter", "no_such_kernel"}, directory_);
+  EXPECT_EQ(run.exit_code, kExitUsage);
+  EXPECT_THAT(run.err, HasSubstr("no_such_kernel"));
+}
+
 TEST_F(BadInput, FlippedByteInACircuit) {
   const auto bytes = ReadFile(BuiltCircuit());
   ASSERT_TRUE(bytes.ok()) << bytes.status();
@@ -181,6 +237,11 @@ TEST_F(BadInput, FlippedByteInACircuit) {
       RunProgram("qgpu", {"run", "ok.cu", "--arg", "out=zeros:1", "--circuit", "flipped.bin"}, directory_);
   EXPECT_EQ(run.exit_code, kExitUsage);
   EXPECT_THAT(run.err, AllOf(HasSubstr("flipped.bin"), HasSubstr("layers.")));
+
+  const ProgramRun suite = RunProgram(
+      "qgpu-coordinator", {"run-suite", "--quick", "--filter", "dot", "--circuit", "flipped.bin"}, directory_);
+  EXPECT_EQ(suite.exit_code, kExitUsage);
+  EXPECT_THAT(suite.err, HasSubstr("layers."));
 }
 
 }  // namespace

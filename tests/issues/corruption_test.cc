@@ -104,7 +104,7 @@ TEST_F(Corruption, EveryLayersWeightsMatter) {
     EXPECT_THAT(corrupt.out, HasSubstr(fmt::format("layers.{}.", layer)));
 
     const ProgramRun suite =
-        RunProgram("qgpu-coordinator", {"run-suite", "--filter", kCase}, directory, {{"QGPU_CIRCUIT", file}});
+        RunProgram("qgpu-coordinator", {"run-suite", "--filter", kCase, "--circuit", file}, directory);
     EXPECT_EQ(suite.exit_code, kExitWrong) << suite.err;
     const std::string said = suite.out + suite.err;
     EXPECT_THAT(said, HasSubstr("dot/"));
