@@ -87,15 +87,13 @@ Layer<Number>::Layer(const Circuit& circuit, int index)
   down_.Reorder(gate_.order());
   for (float& rate : rate_) rate = std::exp(rate);
   states_.resize(static_cast<size_t>(heads_) * kStateSize);
-  written_.resize(heads_);
-  last_a_.assign(heads_, std::numeric_limits<float>::quiet_NaN());
-  last_decay_.assign(heads_, 0);
+  head_states_.assign(heads_, {std::numeric_limits<float>::quiet_NaN(), 0, {}});
 }
 
 template <typename Number>
 void Layer<Number>::Reset() {
   std::fill(states_.begin(), states_.end(), 0.0f);
-  for (std::bitset<kHeadDim>& rows : written_) rows.reset();
+  for (HeadState& head : head_states_) head.written.reset();
 }
 
 template <typename Number>
@@ -139,18 +137,19 @@ void Layer<Number>::Mix(float* x, Workspace& workspace) {
 // S <- exp(g) S
 template <typename Number>
 void Layer<Number>::Decay(int head, float a) {
-  if (a != last_a_[head]) {
-    last_a_[head] = a;
-    last_decay_[head] = std::exp(-rate_[head] * Softplus(a + dt_bias_[head]));
+  HeadState& memo = head_states_[head];
+  if (a != memo.last_a) {
+    memo.last_a = a;
+    memo.last_decay = std::exp(-rate_[head] * Softplus(a + dt_bias_[head]));
   }
-  const float decay = last_decay_[head];
+  const float decay = memo.last_decay;
   if (decay == 1.0f) return;
   float* state = states_.data() + static_cast<size_t>(head) * kStateSize;
   for (int row = 0; row < kHeadDim; ++row) {
-    if (!written_[head][row]) continue;
+    if (!memo.written[row]) continue;
     for (int j = 0; j < kHeadDim; ++j) state[row * kHeadDim + j] *= decay;
   }
-  if (decay == 0) written_[head].reset();
+  if (decay == 0) memo.written.reset();
 }
 
 // S <- S + k (beta (v - S^T k))^T
@@ -166,7 +165,7 @@ void Layer<Number>::Write(int head, float beta, const ActiveVector& key, const A
   for (int j = 0; j < kHeadDim; ++j) delta[j] = (target[j] - delta[j]) * beta;
   for (int i = 0; i < key.count; ++i) {
     AddScaled(state + key.index[i] * kHeadDim, delta, key.value[i], kHeadDim);
-    written_[head].set(key.index[i]);
+    head_states_[head].written.set(key.index[i]);
   }
 }
 

@@ -67,9 +67,12 @@ class Layer {
   LineMatrix out_;
   GroupedRows gate_;  // neurons are renumbered by it
   LineMatrix up_, down_;
-  std::vector<float> states_;                   // [heads][128][128]
-  std::vector<std::bitset<kHeadDim>> written_;  // [heads]: rows of the state that may be other than 0
-  std::vector<float> last_a_, last_decay_;      // [heads]: exp(g) of the last a seen, which rarely changes
+  struct HeadState {
+    float last_a, last_decay;       // exp(g) of the last `a` seen, which rarely changes
+    std::bitset<kHeadDim> written;  // rows of the state that may be other than 0
+  };
+  std::vector<HeadState> head_states_;
+  std::vector<float> states_;  // [heads][128][128]
 };
 
 }  // namespace qgpu::sparse

@@ -175,28 +175,28 @@ void MixerRows::Multiply(const float* x, const uint16_t* active, int count, floa
 
 LineMatrix::LineMatrix(const SparseMatrix& matrix, Lines lines) {
   const bool by_row = lines == Lines::kRows;
-  const std::vector<int32_t>& line = by_row ? matrix.row : matrix.col;
-  const std::vector<int32_t>& place = by_row ? matrix.col : matrix.row;
-  begin_.assign(static_cast<size_t>(by_row ? matrix.rows : matrix.cols) + 1, 0);
-  for (int32_t l : line) ++begin_[l + 1];
-  for (size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
-  entries_.resize(matrix.nonzeros());
-  std::vector<uint32_t> next(begin_.begin(), begin_.end() - 1);
+  std::vector<std::vector<Entry>> entries(by_row ? matrix.rows : matrix.cols);
   for (size_t i = 0; i < matrix.nonzeros(); ++i) {
-    entries_[next[line[i]]++] = {static_cast<uint16_t>(place[i]), ToBFloat16(matrix.value[i])};
+    const int32_t line = by_row ? matrix.row[i] : matrix.col[i], place = by_row ? matrix.col[i] : matrix.row[i];
+    entries[line].push_back({static_cast<uint16_t>(place), ToBFloat16(matrix.value[i])});
+  }
+  for (const std::vector<Entry>& of_line : entries) {
+    Line line;
+    line.begin = static_cast<uint32_t>(rest_.size());
+    if (!of_line.empty()) {
+      line.first = of_line.front();
+      rest_.insert(rest_.end(), of_line.begin() + 1, of_line.end());
+    }
+    line.end = static_cast<uint32_t>(rest_.size());
+    lines_.push_back(line);
   }
 }
 
 void LineMatrix::Reorder(const std::vector<int32_t>& order) {
-  std::vector<uint32_t> begin = {0};
-  std::vector<Entry> entries;
-  entries.reserve(entries_.size());
-  for (const int32_t line : order) {
-    entries.insert(entries.end(), entries_.begin() + begin_[line], entries_.begin() + begin_[line + 1]);
-    begin.push_back(static_cast<uint32_t>(entries.size()));
-  }
-  begin_ = std::move(begin);
-  entries_ = std::move(entries);
+  std::vector<Line> lines;
+  lines.reserve(order.size());
+  for (const int32_t line : order) lines.push_back(lines_[line]);
+  lines_ = std::move(lines);
 }
 
 }  // namespace qgpu::sparse

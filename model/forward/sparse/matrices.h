@@ -69,23 +69,29 @@ class LineMatrix {
 
   // The sum over the line of weight * x[place].
   float Dot(int line, const float* x) const {
-    float sum = 0;
-    for (uint32_t i = begin_[line]; i < begin_[line + 1]; ++i)
-      sum += FromBFloat16(entries_[i].weight) * x[entries_[i].place];
+    const Line& l = lines_[line];
+    float sum = FromBFloat16(l.first.weight) * x[l.first.place];
+    for (uint32_t i = l.begin; i < l.end; ++i) sum += FromBFloat16(rest_[i].weight) * x[rest_[i].place];
     return sum;
   }
   // y[place] += weight * x for all of the line.
   void Scatter(int line, float x, float* y) const {
-    for (uint32_t i = begin_[line]; i < begin_[line + 1]; ++i)
-      y[entries_[i].place] += FromBFloat16(entries_[i].weight) * x;
+    const Line& l = lines_[line];
+    y[l.first.place] += FromBFloat16(l.first.weight) * x;
+    for (uint32_t i = l.begin; i < l.end; ++i) y[rest_[i].place] += FromBFloat16(rest_[i].weight) * x;
   }
 
  private:
   struct Entry {
-    uint16_t place, weight;
+    uint16_t place = 0, weight = 0;
   };
-  std::vector<uint32_t> begin_;
-  std::vector<Entry> entries_;
+  // Most lines have one weight; it lies in the line itself. An empty line has weight 0 there.
+  struct Line {
+    Entry first;
+    uint32_t begin = 0, end = 0;  // of the others, in rest_
+  };
+  std::vector<Line> lines_;
+  std::vector<Entry> rest_;
 };
 
 // The first linear layers of a mixer below each other in one matrix. Heads often share a query, key, value or gate
