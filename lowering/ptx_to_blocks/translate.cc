@@ -227,6 +227,7 @@ absl::Status Translator::Terminate(const PtxInstruction& in, int next) {
   end.target = target;
   if (in.guard && target != next) {
     end.kind = TerminatorKind::kBranch;
+    end.negate = in.guard->negated;
     end.other = next;
   }
   return absl::OkStatus();

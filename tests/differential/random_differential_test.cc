@@ -1,0 +1,70 @@
+// Random kernels, lowered and interpreted, against native-cpu. A failure prints its seed; QGPU_RANDOM_SEED starts at
+// another one, QGPU_RANDOM_KERNELS asks for more.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "fmt/format.h"
+#include "tests/differential/compare_engines.h"
+#include "tests/differential/random_kernels.h"
+
+namespace qgpu {
+namespace {
+
+uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+struct Tally {
+  int agreed = 0, refused = 0, trapped = 0;
+};
+
+void Check(const LaunchSpec& spec, Tally& tally) {
+  const Comparison comparison = CompareEngines(spec);
+  if (comparison.refused) {
+    // Too big for the machine is an answer; anything that the generators write is supported.
+    const auto says = [&](const char* text) { return comparison.difference.find(text) != std::string::npos; };
+    EXPECT_TRUE(says(" usable") || says("the ROM holds")) << comparison.difference << spec.source.text;
+    ++tally.refused;
+    return;
+  }
+  EXPECT_EQ(comparison.difference, "");
+  ++(comparison.machine_trapped ? tally.trapped : tally.agreed);
+}
+
+TEST(RandomDifferential, CudaKernels) {
+  constexpr int kPerFile = 25;
+  const uint64_t first = NumberFromEnvironment("QGPU_RANDOM_SEED", 1);
+  const uint64_t files = (NumberFromEnvironment("QGPU_RANDOM_KERNELS", 200) + kPerFile - 1) / kPerFile;
+  Tally tally;
+  for (uint64_t seed = first; seed < first + files; ++seed) {
+    const KernelSource source{fmt::format("random{}.cu", seed), RandomCudaSource(seed, kPerFile),
+                              SourceLanguage::kCuda};
+    for (int k = 0; k < kPerFile; ++k) {
+      SCOPED_TRACE(fmt::format("QGPU_RANDOM_SEED={} kernel k{}", seed, k));
+      Check(RandomLaunch(seed * kPerFile + k, source, fmt::format("k{}", k)), tally);
+      if (HasFailure()) return;
+    }
+  }
+  printf("%d agree, %d trap in both, %d do not fit\n", tally.agreed, tally.trapped, tally.refused);
+  EXPECT_GT(tally.agreed, tally.refused);
+}
+
+TEST(RandomDifferential, PtxInstructions) {
+  const uint64_t first = NumberFromEnvironment("QGPU_RANDOM_SEED", 1);
+  const uint64_t count = NumberFromEnvironment("QGPU_RANDOM_KERNELS", 300);
+  Tally tally;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE(fmt::format("QGPU_RANDOM_SEED={}", seed));
+    const KernelSource source{fmt::format("random{}.ptx", seed), RandomPtxSource(seed, 2 + static_cast<int>(seed % 20)),
+                              SourceLanguage::kPtx};
+    Check(RandomLaunch(seed, source, "k"), tally);
+    if (HasFailure()) return;
+  }
+  printf("%d agree, %d trap in both, %d do not fit\n", tally.agreed, tally.trapped, tally.refused);
+  EXPECT_GT(tally.agreed, tally.refused);
+}
+
+}  // namespace
+}  // namespace qgpu
