@@ -68,7 +68,9 @@ Circuit CellsOnly() {
   }
   circuit.cells["warp"] = {2, 0, 0, 1, Dims(0, 3)};
   circuit.cells["exec"] = {2, 0, 5, 1, Dims(10, 10)};
-  circuit.cells["cta"] = {2, 1, 100, 3, Dims(1, 8)};
+  circuit.cells["cta.x"] = {2, 1, 100, 1, Dims(1, 8)};
+  circuit.cells["cta.y"] = {2, 1, 101, 1, Dims(1, 8)};
+  circuit.cells["cta.z"] = {2, 1, 102, 1, Dims(1, 6)};
   return circuit;
 }
 
@@ -105,7 +107,9 @@ struct Stage {
     }
     Put(puppet, circuit.cells["warp"], 0, context.warp);
     Put(puppet, circuit.cells["exec"], 0, context.block | context.mask << 5 | 1 << 9);
-    for (int axis = 0; axis < 3; ++axis) Put(puppet, circuit.cells["cta"], axis, context.cta[axis]);
+    for (int axis = 0; axis < 3; ++axis) {
+      Put(puppet, circuit.cells[fmt::format("cta.{}", "xyz"[axis])], 0, context.cta[axis]);
+    }
   }
 
   std::vector<Token> host;
@@ -190,7 +194,7 @@ TEST(RunLaunch, ErrorsOfCallerAndExecutor) {
   const auto stop = [](int32_t) { return false; };
   EXPECT_TRUE(absl::IsCancelled(RunLaunch(stage.puppet, stage.circuit, stage.host, 10, stop).status()));
   Circuit other = stage.circuit;
-  other.cells.erase("cta");
+  other.cells.erase("cta.y");
   EXPECT_TRUE(absl::IsFailedPrecondition(RunLaunch(stage.puppet, other, stage.host, 10).status()));
   other = stage.circuit;
   other.cells["memory"].rows = 125;

@@ -44,7 +44,7 @@ struct CircuitLayer {
 };
 
 // Where the launch's results lie in the recurrent state S[layer][head] (128 keys x 128 values): row r of the bank is
-// key row first_row + r * row_stride, bit i is value dimension dims[i] (on: about 128 or 1 times the row's scale), its
+// key row first_row + r, bit i is value dimension dims[i] (on: about 128 or 1 times the row's scale), its
 // complement is dims[i] + 64. An unwritten row has both at 0 and reads as 0.
 struct CellBank {
   int32_t layer = 0, head = 0, first_row = 0, rows = 0;
@@ -64,7 +64,7 @@ struct Circuit {
   std::vector<float> final_norm;  // [W], zero-centred, only the dimensions that make logits differ from -1
   int32_t text_flag_dimension = 0;
   // "memory" (126 rows x 32 bits), "register.0" to "register.3" (one a lane: 128 rows warp * 16 + register x 32 bits),
-  // "warp" (1 x 3), "exec" (1 row: block 5, mask 4, valid 1), "cta" (3 rows x, y, z x 8 bits)
+  // "warp" (1 x 3), "exec" (1 row: block 5, mask 4, valid 1), "cta.x", "cta.y", "cta.z" (1 row of 8, 8 and 6 bits)
   std::map<std::string, CellBank> cells;
   // Names for reports and errors: dimension d of layer l's MLP output etc. Not needed to run.
   std::map<std::string, std::string> notes;
