@@ -95,14 +95,12 @@ absl::Status ReadCells(Executor& executor, const Circuit& circuit, MachineState&
   context.block = static_cast<int>(exec[0] & 31);
   context.mask = static_cast<int>(exec[0] >> 5 & 15);
   context.executed = exec[0] >> 9 & 1;
+  const std::pair<const char*, int> axes[] = {{"cta.x", 8}, {"cta.y", 8}, {"cta.z", 6}};
   for (int axis = 0; axis < 3; ++axis) {
-    const int bits = axis < 2 ? 8 : 6;
-    const std::pair<const char*, int> axes[] = {{"cta.x", 8}, {"cta.y", 8}, {"cta.z", 6}};
-    for (int axis = 0; axis < 3; ++axis) {
-      QGPU_ASSIGN_OR_RETURN(const std::vector<uint32_t> index, reader.Read(axes[axis].first, 1, axes[axis].second));
-      context.cta[axis] = index[0];
-    }
-    return absl::OkStatus();
+    QGPU_ASSIGN_OR_RETURN(const std::vector<uint32_t> index, reader.Read(axes[axis].first, 1, axes[axis].second));
+    context.cta[axis] = index[0];
   }
+  return absl::OkStatus();
+}
 
 }  // namespace qgpu

@@ -97,7 +97,7 @@ void AdderLayer2(Netlist& net, int layer, const AdderSignals& adder, const std::
         const int bit = group * kAdderGroupBits + j;
         Literals literals = carry;
         if (j > 0) literals.push_back(adder.flip[bit]);
-        net.Gated(layer, literals, 1.0 - 2.0 * Linear(adder.sum[bit]), {{total[bit]}});
+        net.Flip(layer, literals, adder.sum[bit], total[bit]);
       }
     }
   }

@@ -254,7 +254,7 @@ void MachineBuilder::FrontEnables() {
     const Signal complete = net.Update(address[bit]);
     Literals literals = {carry};
     for (int lower = 3; lower < bit; ++lower) literals.push_back(address[lower]);
-    net.Gated(2, literals, 1.0 - 2.0 * Linear(address[bit]), {{complete}});
+    net.Flip(2, literals, address[bit], complete);
     store_address.push_back(complete);
   }
 }

@@ -164,10 +164,11 @@ class LateBuilder {
       for (const Literals& taken : TakenCases(q)) {
         const Literals here = taken + Literals{Not(is_warp)};
         for (int i = 0; i < 5; ++i) {
-          net_.Gated(e_, here, Linear(target_[i]) - fall_through_[i], {{next.block[i]}});
+          net_.And(e_, here + Literals{target_[i], Not(fall_through_[i])}, {{next.block[i]}});
+          net_.And(e_, here + Literals{Not(target_[i]), fall_through_[i]}, {{next.block[i], -1}});
         }
         net_.Restoring(e_, here + Literals{control_kind_[0]}, {{next.exited}});
-        net_.Gated(e_, here + Literals{control_kind_[1]}, 1.0 - 2.0 * Linear(phase_), {{next.phase}});
+        net_.Flip(e_, here + Literals{control_kind_[1]}, phase_, next.phase);
       }
       net_.Restoring(e_, {is_warp, m_.g[q]}, {{next.exited}});
       write_record_[q] = net_.Bit(fmt::format("lane{}.write_record", q));
@@ -228,7 +229,7 @@ class LateBuilder {
       for (size_t i = 0; i < cta_[axis].size(); ++i) {
         Literals ones;
         for (size_t lower = 0; lower < i; ++lower) ones.push_back(cta_[axis][lower]);
-        net_.Gated(e_, ones, 1.0 - 2.0 * Linear(cta_[axis][i]), {{successor_[axis][i]}});
+        net_.Flip(e_, ones, cta_[axis][i], successor_[axis][i]);
       }
     }
   }
@@ -334,16 +335,16 @@ class LateBuilder {
     const int layer = e_ + 1;
     for (int slot = 0; slot < kSlots; ++slot) {
       const SlotSignals& s = m_.slots[slot];
-      const Linear uniform = Linear(s.uniform_bits) - 31.0;
+
       PendingItems& p = pending_;
       p.predicate[slot] = s.writes_predicate;
       p.uniform[slot] = net_.Bit(fmt::format("pass.slot{}.uniform", slot));
-      net_.Step(layer, {s.writes_register}, uniform, {{p.uniform[slot]}});
+      net_.Step(layer, {s.writes_register}, s.uniform, {{p.uniform[slot]}});
       Literals all8, all20;
       for (int q = 0; q < kLaneCount; ++q) {
         p.value[slot][q] = net_.Bit(fmt::format("pass.slot{}.lane{}.value", slot, q));
         net_.Restoring(layer, {s.writes_register, m_.active[q]}, {{p.value[slot][q]}});
-        net_.Step(layer, {s.writes_register, m_.active[q]}, uniform, {{p.value[slot][q], -1}});
+        net_.Step(layer, {s.writes_register, m_.active[q]}, s.uniform, {{p.value[slot][q], -1}});
         if (s.is_store.id >= 0) net_.Restoring(layer, {s.stores[q]}, {{p.value[slot][q]}});
         all8.push_back(fits8_[slot][q]);
         all20.push_back(fits20_[slot][q]);

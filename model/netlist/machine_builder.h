@@ -24,7 +24,7 @@ struct SlotSignals {
   Signal writes_predicate, writes_register, is_store;
   LaneBits stores;                                         // general slots: the lane's store takes part
   std::array<std::vector<Signal>, kLaneCount> store_base;  // general slots: (word address - lane) mod 128, 7 bits
-  Signal uniform_bits;                                     // count of result bits that agree in all active lanes
+  Linear uniform;  // 1 where the result is the same in all active lanes, else 0 or less
 };
 
 struct MachineBuilder {

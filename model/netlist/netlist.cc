@@ -84,33 +84,39 @@ Signal Netlist::Input(const std::string& name, std::function<int(Token)> value) 
   return signal;
 }
 
-void Netlist::And(int layer, const Literals& literals, std::vector<Output> outputs) {
-  Gated(layer, literals, 1.0, std::move(outputs));
+Neuron& Netlist::AddNeuron(Neuron::Kind kind, int layer, const Literals& literals, std::vector<Output> outputs) {
+  Neuron& neuron = neurons_.emplace_back();
+  neuron.kind = kind;
+  neuron.layer = layer;
+  neuron.condition = All(literals);
+  neuron.literals = static_cast<int>(literals.size());
+  neuron.outputs = std::move(outputs);
+  return neuron;
 }
 
-void Netlist::Gated(int layer, const Literals& literals, const Linear& factor, std::vector<Output> outputs) {
-  neurons_.push_back({Neuron::Kind::kAnd,
-                      layer,
-                      All(literals),
-                      static_cast<int>(literals.size()),
-                      {},
-                      factor,
-                      false,
-                      std::move(outputs)});
+void Netlist::And(int layer, const Literals& literals, std::vector<Output> outputs) {
+  AddNeuron(Neuron::Kind::kAnd, layer, literals, std::move(outputs));
+}
+
+void Netlist::Flip(int layer, const Literals& literals, Signal bit, Signal target) {
+  And(layer, literals + Literals{Not(bit)}, {{target}});
+  And(layer, literals + Literals{bit}, {{target, -1}});
+}
+
+void Netlist::Tolerate(size_t first) {
+  for (size_t i = first; i < neurons_.size(); ++i) neurons_[i].tolerated = true;
 }
 
 void Netlist::Restoring(int layer, const Literals& literals, std::vector<Output> outputs) {
-  And(layer, literals, std::move(outputs));
-  neurons_.back().restore = true;
+  AddNeuron(Neuron::Kind::kAnd, layer, literals, std::move(outputs)).restore = true;
 }
 
 void Netlist::Step(int layer, const Literals& literals, const Linear& count, std::vector<Output> outputs) {
-  neurons_.push_back({Neuron::Kind::kStep, layer, All(literals), static_cast<int>(literals.size()), count, 1.0, false,
-                      std::move(outputs)});
+  AddNeuron(Neuron::Kind::kStep, layer, literals, std::move(outputs)).count = count;
 }
 
 void Netlist::Linearly(int layer, const Linear& factor, std::vector<Output> outputs) {
-  neurons_.push_back({Neuron::Kind::kLinear, layer, 1.0, 0, {}, factor, false, std::move(outputs)});
+  AddNeuron(Neuron::Kind::kLinear, layer, {}, std::move(outputs)).factor = factor;
 }
 
 Head& Netlist::AddHead(const std::string& name, int layer) {

@@ -51,7 +51,7 @@ struct Output {
 
 struct Neuron {
   enum class Kind {
-    kAnd,     // value = all literals hold ? factor : 0
+    kAnd,     // value = all literals hold ? 1 : 0
     kStep,    // value = all literals hold and count >= 1 ? 1 : 0, by two neurons that restore exact levels
     kLinear,  // value = factor
   };
@@ -60,9 +60,10 @@ struct Neuron {
   // Sum of the literals - (their number - 1): 1 when all hold, 0 or less otherwise.
   Linear condition = 1.0;
   int literals = 0;
-  Linear count;          // kStep: 1 or more, or 0 or less
-  Linear factor = 1.0;   // kAnd, kLinear
-  bool restore = false;  // kAnd: always as a restoring pair
+  Linear count;            // kStep: 1 or more, or 0 or less
+  Linear factor = 1.0;     // kLinear
+  bool restore = false;    // kAnd: always as a restoring pair
+  bool tolerated = false;  // kAnd: what reads it restores levels itself, so that more noise may pass
   std::vector<Output> outputs;
 };
 
@@ -108,8 +109,10 @@ class Netlist {
 
   // Neurons of the MLP of `layer`.
   void And(int layer, const Literals& literals, std::vector<Output> outputs);
-  // outputs += weight * factor where all literals hold.
-  void Gated(int layer, const Literals& literals, const Linear& factor, std::vector<Output> outputs);
+  // target, an update of `bit` or a copy of it, is inverted where all literals hold.
+  void Flip(int layer, const Literals& literals, Signal bit, Signal target);
+  // Marks the neurons added since there were `first` as tolerated.
+  void Tolerate(size_t first);
   void Restoring(int layer, const Literals& literals, std::vector<Output> outputs);
   // count >= 1, where all literals hold.
   void Step(int layer, const Literals& literals, const Linear& count, std::vector<Output> outputs);
@@ -127,6 +130,7 @@ class Netlist {
 
  private:
   Signal Add(const std::string& name, int max, int update_of);
+  Neuron& AddNeuron(Neuron::Kind kind, int layer, const Literals& literals, std::vector<Output> outputs);
 
   std::vector<SignalInfo> signals_;
   std::vector<Neuron> neurons_;

@@ -37,6 +37,7 @@ void ExpectSameRun(const MachineLaunch& launch, int64_t budget) {
     next = evaluator.Step(*next);
     ASSERT_TRUE(next.ok()) << next.status() << " at position " << i;
   }
+  if (expected.end == LaunchEnd::kBudget) return;  // the last token was written, but not acted upon
   for (int word = 0; word < 126; ++word) {
     const auto cells = evaluator.ReadRow(TheMachine().memory_head, word);
     uint32_t value = 0;

@@ -127,7 +127,7 @@ class SlotBuilder {
     add_ = Line("is_add", "001***");
     sub_ = Line("is_sub", "*1****");
     or_xor_ = Line("is_or_xor", "00011*");
-    logic_ = Line("is_logic", "0001**");
+    and_or_ = Line("is_and_or", "0001*0");
     selp_ = Line("is_selp", "100000");
     if (plan_.multiplies) {
       mad_ = Line("is_mad", "000010");
@@ -279,7 +279,9 @@ class SlotBuilder {
       AdderTopGroup(net_, plan_.base, {sub_[q], s_.op[0]}, a_[q], b_[q], true, adder_[q]);
 
       value_[q] = net_.Update(adder_[q].sum);
+      const size_t first_flip = net_.neurons().size();
       AdderLayer2(net_, plan_.base + 1, adder_[q], value_[q]);
+      if (plan_.multiplies) net_.Tolerate(first_flip);  // the rows' thresholds come next
       carry_[q] = net_.Bit(Name("carry", q));
       for (const Literals& term : CarryTerms(adder_[q], kAdderGroups)) {
         net_.Restoring(plan_.base + 1, term, {{carry_[q]}});
@@ -298,14 +300,14 @@ class SlotBuilder {
     }
   }
 
-  // and = ab, or = a + b - ab, xor = a + b - 2ab; op bits 1 and 0 are 00, 10, 11.
+  // and = ab, or = ab + a!b + !ab, xor = a!b + !ab.
   void Logic() {
     for (int q = 0; q < kLaneCount; ++q) {
       for (int k = 0; k < 32; ++k) {
-        const Output out = {adder_[q].sum[k]};
-        net_.And(plan_.base, {or_xor_[q], a_[q][k]}, {out});
-        net_.And(plan_.base, {or_xor_[q], b_[q][k]}, {out});
-        net_.Gated(plan_.base, {logic_[q], a_[q][k], b_[q][k]}, 1.0 - 2.0 * Linear(s_.op[1]) - Linear(s_.op[0]), {out});
+        const Signal a = a_[q][k], b = b_[q][k], out = adder_[q].sum[k];
+        net_.And(plan_.base, {and_or_[q], a, b}, {{out}});
+        net_.And(plan_.base, {or_xor_[q], a, Not(b)}, {{out}});
+        net_.And(plan_.base, {or_xor_[q], Not(a), b}, {{out}});
       }
     }
   }
@@ -318,8 +320,10 @@ class SlotBuilder {
         for (int i = 0; i <= k; ++i) {
           net_.And(plan_.base, {mad_[q], a_[q][i], b_[q][k - i]}, {{column}});
         }
+        const size_t first_select = net_.neurons().size();
         net_.And(plan_.base + 1, {selp_[q], g_[q], a_[q][k]}, {{value_[q][k]}});
         net_.And(plan_.base + 1, {selp_[q], Not(g_[q]), b_[q][k]}, {{value_[q][k]}});
+        net_.Tolerate(first_select);
       }
     }
   }
@@ -461,6 +465,7 @@ class SlotBuilder {
     for (int q = 0; q < kLaneCount; ++q) {
       if (!plan_.multiplies) c_[q] = net_.Bits(Name("c", q), 32);
       const Word& target = plan_.multiplies ? value_[q] : c_[q];
+      const size_t first_neuron = net_.neurons().size();
       for (int back = 2; back <= slot_; ++back) {
         for (int k = 0; k < 32; ++k) {
           net_.And(
@@ -469,6 +474,7 @@ class SlotBuilder {
               {{target[k]}});
         }
       }
+      if (plan_.multiplies) net_.Tolerate(first_neuron);
     }
   }
 
@@ -543,7 +549,9 @@ class SlotBuilder {
       net_.Restoring(layer, {minmax_[q]}, {{drop}});
       // max: A where the carry of A - B says A >= B, else B; min the other way round. Op bit 1 is max.
       for (const Literals& term : CarryTerms(adder_[q], kAdderGroups)) {
-        net_.Gated(layer, Literals{minmax_[q]} + term, 2.0 * Linear(s_.op[1]) - 1.0, {{take_a}, {take_b, -1}});
+        const Literals carries = Literals{minmax_[q]} + term;
+        net_.And(layer, carries + Literals{s_.op[1]}, {{take_a}, {take_b, -1}});
+        net_.And(layer, carries + Literals{Not(s_.op[1])}, {{take_a, -1}, {take_b}});
       }
       net_.And(layer, {minmax_[q], Not(s_.op[1])}, {{take_a}});
       net_.And(layer, {minmax_[q], s_.op[1]}, {{take_b}});
@@ -568,8 +576,8 @@ class SlotBuilder {
     net_.And(plan_.last, stores, {{s_.stores[q]}});
     s_.store_base[q] = net_.Bits(Name("store_base", q), 7);
     const std::vector<Signal> address = Slice(value_[q], 2, 7);
-    const auto flip = [&](int bit, const Literals& when, double sign) {
-      net_.Gated(plan_.last, stores + when, sign * (1.0 - 2.0 * Linear(address[bit])), {{s_.store_base[q][bit]}});
+    const auto flip = [&](int bit, const Literals& when) {
+      net_.Flip(plan_.last, stores + when, address[bit], s_.store_base[q][bit]);
     };
     for (int bit = 0; bit < 7; ++bit) net_.And(plan_.last, stores + Literals{address[bit]}, {{s_.store_base[q][bit]}});
     const auto zeros = [&](int first, int last) {
@@ -578,16 +586,16 @@ class SlotBuilder {
       return literals;
     };
     if (q == 1) {
-      for (int bit = 0; bit < 7; ++bit) flip(bit, zeros(0, bit), 1);
+      for (int bit = 0; bit < 7; ++bit) flip(bit, zeros(0, bit));
     } else if (q == 2) {
-      for (int bit = 1; bit < 7; ++bit) flip(bit, zeros(1, bit), 1);
+      for (int bit = 1; bit < 7; ++bit) flip(bit, zeros(1, bit));
     } else if (q == 3) {
       // - 3 = + 1 - 4: the low two bits count up; unless they were 3, the rest counts down.
-      flip(0, {}, 1);
-      flip(1, {address[0]}, 1);
+      flip(0, {});
+      flip(1, {address[0]});
       for (int bit = 2; bit < 7; ++bit) {
-        flip(bit, zeros(2, bit), 1);
-        flip(bit, zeros(2, bit) + Literals{address[0], address[1]}, -1);
+        flip(bit, zeros(2, bit) + Literals{Not(address[0])});
+        flip(bit, zeros(2, bit) + Literals{address[0], Not(address[1])});
       }
     }
   }
@@ -599,9 +607,10 @@ class SlotBuilder {
       const Output out = {s_.predicate[q] = net_.Bit(Name("predicate", q))};
       const Literals on = {m_.active[q], g_[q]};
       // Order: carry is A >= B; op bit 2 negates it, op bit 1 moves equality to the other side.
-      net_.Gated(layer, Matches(op, "111***") + on + Literals{carry_[q]}, 1.0 - 2.0 * Linear(op[2]), {out});
-      net_.And(layer, Matches(op, "1111**") + on, {out});
-      net_.Gated(layer, Matches(op, "11**1*") + on + Literals{equal_[q]}, 2.0 * Linear(op[2]) - 1.0, {out});
+      net_.And(layer, Matches(op, "1110**") + on + Literals{carry_[q]}, {out});
+      net_.And(layer, Matches(op, "1111**") + on + Literals{Not(carry_[q])}, {out});
+      net_.And(layer, Matches(op, "11*11*") + on + Literals{equal_[q]}, {out});
+      net_.And(layer, Matches(op, "11*01*") + on + Literals{equal_[q]}, {{out.signal, -1}});
       net_.And(layer, Matches(op, "110010") + on, {out});
       net_.And(layer, Matches(op, "110000") + on, {out});
       if (slot_ > 0) {
@@ -636,13 +645,10 @@ class SlotBuilder {
       net_.Restoring(layer, {takes_part_[q], address[0]}, {{crooked[q]}});
       net_.Restoring(layer, {takes_part_[q], Not(address[0]), address[1]}, {{crooked[q]}});
       const Literals aligned = {takes_part_[q], Not(address[0]), Not(address[1])};
-      Linear high;
       Literals no_high;
-      for (int k = 9; k < 32; ++k) {
-        high += address[k];
-        no_high.push_back(Not(address[k]));
-      }
-      net_.Step(layer, aligned, high, {{far[q]}});
+      for (int k = 9; k < 32; ++k) no_high.push_back(Not(address[k]));
+      net_.Restoring(layer, aligned, {{far[q]}});
+      net_.Restoring(layer, aligned + no_high, {{far[q], -1}});
       Literals last_two, word_zero;  // words 126 and 127, and word 0
       for (int k = 3; k < 9; ++k) last_two.push_back(address[k]);
       for (int k = 2; k < 9; ++k) word_zero.push_back(Not(address[k]));
@@ -686,18 +692,23 @@ class SlotBuilder {
     m_.trap_lane = lane;
   }
 
-  // How many bits of the result are the same in all active lanes; inactive lanes have 0.
+  // Whether the result is the same in all active lanes, bit by bit; inactive lanes have 0. A count of 32 for a while.
   void Uniform() {
-    s_.uniform_bits = net_.Count(Name("uniform_bits"), 64);
+    Signal agreeing = net_.Count(Name("agreeing_bits"), 32);
     for (int k = 0; k < 32; ++k) {
-      Literals ones, zeros;
+      Literals ones, zeros = {m_.started};
       for (int q = 0; q < kLaneCount; ++q) {
         ones.push_back(Linear(s_.result[q][k]) + Not(m_.active[q]));
         zeros.push_back(Not(s_.result[q][k]));
       }
-      net_.Restoring(plan_.last + 1, ones, {{s_.uniform_bits}});
-      net_.Restoring(plan_.last + 1, zeros, {{s_.uniform_bits}});
+      net_.Restoring(plan_.last + 1, ones, {{agreeing}});
+      net_.Restoring(plan_.last + 1, zeros, {{agreeing}});
     }
+    s_.uniform = Linear(agreeing) - 31.0;
+    if (slot_ + 1 == kSlots) return;  // no layer is left for it
+    const Signal uniform = net_.Bit(Name("uniform"));
+    net_.Step(plan_.last + 2, {}, s_.uniform, {{uniform}});
+    s_.uniform = uniform;
   }
 
   MachineBuilder& m_;
@@ -712,7 +723,7 @@ class SlotBuilder {
   std::array<std::vector<std::vector<Signal>>, kLaneCount> rows_;  // [lane][column]
   std::array<std::vector<Signal>, kLaneCount> pool_;
   std::array<AdderSignals, kLaneCount> adder_, adder2_;
-  LaneBits add_, sub_, or_xor_, logic_, selp_, mad_, minmax_, shl_, shr_, sar_;
+  LaneBits add_, sub_, or_xor_, and_or_, selp_, mad_, minmax_, shl_, shr_, sar_;
   LaneBits file_guard_, old_, g_, carry_, equal_, takes_part_, loads_, in_range_;
 };
 
