@@ -4,7 +4,7 @@
 //                                            bfloat16 and MODE prefill, step or "7,1,64": passes of those lengths;
 //                                            OUT gets a tensor `logits`
 //   peer_tool random-base DIR CONFIG SEED TYPE
-//   peer_tool export-synthetic BASE OUT TYPE TRACE    writes a small random base, and the dense export of a synthetic
+//   peer_tool export-synthetic BASE OUT TYPE TRACE    writes the embedded base, and the dense export of a synthetic
 //                                            digital circuit on it; TRACE gets the prompt's and the launch's token ids,
 //                                            a line each, as our own executor writes them in split form
 #include <cstdlib>
@@ -85,10 +85,9 @@ absl::Status ExportSynthetic(const std::vector<std::string>& args) {
   constexpr uint64_t kCircuitSeed = 34;  // of a circuit whose free run visits 26 ids
   constexpr int kSteps = 120;
   QGPU_ASSIGN_OR_RETURN(const DataType type, ParseType(args[3]));
-  ModelShape shape = EmbeddedBaseShape();
-  shape.hidden = 64;
-  const Circuit circuit = WithFreeTextFlag(MakeDigitalCircuit({.base_hidden = 65, .id_bits = 8}, kCircuitSeed));
-  QGPU_RETURN_IF_ERROR(WriteRandomBase(args[1], shape, 8, StoredType::kFloat32));
+  const ModelShape shape = EmbeddedBaseShape();
+  const Circuit circuit = WithFreeTextFlag(MakeDigitalCircuit({.base_hidden = 257, .id_bits = 8}, kCircuitSeed));
+  QGPU_RETURN_IF_ERROR(WriteRandomBase(args[1], shape, kEmbeddedBaseSeed));
 
   ExportOptions options;
   options.type = type;
