@@ -24,6 +24,7 @@ struct HostedModel {
 struct RunnerOutcome {
   LaunchEnd end = LaunchEnd::kDone;
   MachineState state;  // read from the recurrent state
+  std::string fault;   // empty, or why `state` is incomplete or the launch stopped without an end
   int64_t forward_passes = 0;
   int64_t prefill_ns = 0, decode_ns = 0, read_ns = 0;
 };

@@ -139,6 +139,7 @@ class WorkerService final : public v1::Worker::Service {
     v1::LaunchResult& result = *last.mutable_result();
     result.set_end(ToMessage(outcome->end));
     *result.mutable_image() = qgpu::ToMessage(outcome->state);
+    result.set_fault(outcome->fault);
     v1::LaunchCounters& counters = *result.mutable_counters();
     counters.set_host_tokens(host_ids->size());
     counters.set_tokens(static_cast<uint64_t>(stream.written()));

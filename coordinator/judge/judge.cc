@@ -97,6 +97,7 @@ class Findings {
 
   void Trace();
   void End();
+  void Native();
   void Memory();
   void Registers();
   void OracleInterpreter();
@@ -160,8 +161,14 @@ void Findings::End() {
   }
 }
 
+void Findings::Native() {
+  if (input_.native_failure.empty()) return;
+  if (input_.reference.end == LaunchEnd::kDone) Blame("native engine");
+  Add("the native engine did not run to the kernel's end: " + input_.native_failure);
+}
+
 void Findings::Memory() {
-  const std::vector<uint32_t>& model = input_.model.state.memory;
+  const std::vector<uint32_t>& model = input_.model.state->memory;
   const std::vector<uint32_t>& reference = input_.reference.state.memory;
   if (model.size() != reference.size()) {
     Blame(kModel);
@@ -179,12 +186,12 @@ void Findings::Memory() {
     const uint32_t of_model = WordAt(model, word), of_reference = WordAt(reference, word);
     if (of_model == of_reference && (!native.has_value() || *native == of_reference)) continue;
     const std::string odd = OddOneOut(of_model, of_reference, native, with_native ? input_.native->engine : "");
-    launch.word_difference = WordDifference{fmt::format("word {} (byte {})", word, 4 * word),
-                                            static_cast<int64_t>(word),
-                                            of_model,
-                                            of_reference,
-                                            native,
-                                            WritePosition(input_, word)};
+    launch.word_difference = DifferingWord{fmt::format("word {} (byte {})", word, 4 * word),
+                                           static_cast<int64_t>(word),
+                                           of_model,
+                                           of_reference,
+                                           native,
+                                           WritePosition(input_, word)};
     Blame(odd);
     const int64_t position = launch.word_difference->trace_position;
     Add(fmt::format(
@@ -200,13 +207,13 @@ void Findings::Registers() {
   for (int warp = 0; warp < kWarps; ++warp) {
     for (int lane = 0; lane < kLanes; ++lane) {
       for (int row = 1; row < 16; ++row) {
-        const uint32_t of_model = input_.model.state.registers[warp][lane][row];
+        const uint32_t of_model = input_.model.state->registers[warp][lane][row];
         const uint32_t of_reference = input_.reference.state.registers[warp][lane][row];
         if (of_model == of_reference) continue;
         const std::string place = fmt::format("warp {} lane {} r{}", warp, lane, row);
         Blame(kModel);
         if (!launch.word_difference.has_value()) {
-          launch.word_difference = WordDifference{place, -1, of_model, of_reference, std::nullopt, -1};
+          launch.word_difference = DifferingWord{place, -1, of_model, of_reference, std::nullopt, -1};
         }
         Add(fmt::format("{}: model {}, interpreter {}", place, static_cast<int32_t>(of_model),
                         static_cast<int32_t>(of_reference)));
@@ -239,8 +246,19 @@ Verdict Judge(const JudgeInput& input) {
   if (input.native.has_value()) findings.launch.native_witness = input.native->witness;
   findings.Trace();
   findings.End();
-  findings.Memory();
-  if (input.replay) findings.Registers();
+  findings.Native();
+  if (!input.model.fault.empty()) {
+    findings.Blame(kModel);
+    findings.Add("the model's state is not readable: " + input.model.fault);
+  } else if (input.reference.end == LaunchEnd::kBudget) {
+    // Cut off somewhere: nothing to compare.
+  } else if (input.model.state.has_value()) {
+    findings.Memory();
+    if (input.replay) findings.Registers();
+  } else {
+    findings.Blame(kModel);
+    findings.Add("the launch was stopped before its end: the model's memory was not read");
+  }
   findings.OracleInterpreter();
   return findings.Finish();
 }

@@ -17,7 +17,8 @@ namespace qgpu {
 // What the model left behind. Ids are machine ids, or -1 - t for text id t.
 struct ModelEvidence {
   std::span<const int32_t> tokens;
-  MachineState state;
+  std::optional<MachineState> state;  // none: the launch was stopped before its end, or the worker sent none
+  std::string fault;                  // what the worker could not read from the model's state; else empty
 };
 
 // What an interpreter run on the oracle's side left behind; checked against the reference, so that two builds which
@@ -46,6 +47,7 @@ struct JudgeInput {
   ModelEvidence model;
   std::optional<InterpreterEvidence> interpreter;
   std::optional<NativeEvidence> native;  // none for a case that expects a trap
+  std::string native_failure;            // what the native engine said where it did not run to its end; else empty
 };
 
 struct Verdict {

@@ -125,7 +125,7 @@ TEST(JudgeTest, AnEchoedAnswerWithoutTheWorkFails) {
 TEST(JudgeTest, OneFlippedMemoryBitNamesTheOddOneOut) {
   for (size_t word = 0; word < 126; ++word) {
     Honest wrong;
-    wrong.input.model.state.memory[word] ^= 1u << (word % 32);
+    wrong.input.model.state->memory[word] ^= 1u << (word % 32);
     const Verdict verdict = wrong.Judged();
     EXPECT_EQ(verdict.status, CaseStatus::kFail) << word;
     ASSERT_TRUE(verdict.launch.word_difference.has_value()) << word;
@@ -143,12 +143,12 @@ TEST(JudgeTest, OneFlippedMemoryBitNamesTheOddOneOut) {
   EXPECT_EQ(verdict.launch.mismatches, 0);
 
   Honest interpreter;  // model and native agree, the reference is alone
-  interpreter.input.model.state.memory[2] = 99;
+  interpreter.input.model.state->memory[2] = 99;
   interpreter.input.native->memory[2] = 99;
   EXPECT_EQ(interpreter.Judged().launch.odd_one_out, "interpreter");
 
   Honest nobody;
-  nobody.input.model.state.memory[2] = 99;
+  nobody.input.model.state->memory[2] = 99;
   nobody.input.native->memory[2] = 98;
   EXPECT_EQ(nobody.Judged().launch.odd_one_out, "all three");
 }
@@ -170,7 +170,7 @@ TEST(JudgeTest, TheWritingPositionOfADifferingWordIsFound) {
 
 TEST(JudgeTest, RegistersAreComparedUnderReplay) {
   Honest wrong;
-  wrong.input.model.state.registers[0][3][1] ^= 4;
+  wrong.input.model.state->registers[0][3][1] ^= 4;
   Verdict verdict = wrong.Judged();
   EXPECT_EQ(verdict.status, CaseStatus::kFail);
   EXPECT_EQ(verdict.launch.word_difference->place, "warp 0 lane 3 r1");
@@ -180,9 +180,37 @@ TEST(JudgeTest, RegistersAreComparedUnderReplay) {
   EXPECT_EQ(verdict.launch.positions_checked, 0);
 }
 
+TEST(JudgeTest, ALaunchWithoutFinalMemoryFails) {
+  Honest stopped;
+  stopped.input.model.state.reset();
+  const Verdict verdict = stopped.Judged();
+  EXPECT_EQ(verdict.status, CaseStatus::kFail);
+  EXPECT_EQ(verdict.launch.mismatches, 0);
+  EXPECT_THAT(verdict.message, HasSubstr("memory was not read"));
+}
+
+TEST(JudgeTest, AStateThatCannotBeReadFails) {
+  Honest unreadable;
+  unreadable.input.model.fault = "memory word 3 bit 7 is neither 0 nor 1";
+  const Verdict verdict = unreadable.Judged();
+  EXPECT_EQ(verdict.status, CaseStatus::kFail);
+  EXPECT_EQ(verdict.launch.odd_one_out, "model");
+  EXPECT_THAT(verdict.message, HasSubstr("bit 7"));
+}
+
+TEST(JudgeTest, ANativeEngineThatTrapsWhereOthersFinishIsNamed) {
+  Honest native;
+  native.input.native.reset();
+  native.input.native_failure = "address out of range: k.cu.ptx:12";
+  const Verdict verdict = native.Judged();
+  EXPECT_EQ(verdict.status, CaseStatus::kFail);
+  EXPECT_EQ(verdict.launch.odd_one_out, "native engine");
+  EXPECT_THAT(verdict.message, HasSubstr("k.cu.ptx:12"));
+}
+
 TEST(JudgeTest, WrongSizesFail) {
   Honest model;
-  model.input.model.state.memory.pop_back();
+  model.input.model.state->memory.pop_back();
   EXPECT_EQ(model.Judged().status, CaseStatus::kFail);
   Honest native;
   native.input.native->memory.pop_back();

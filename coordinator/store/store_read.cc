@@ -46,8 +46,8 @@ LaunchRow LaunchFrom(const Statement& row, int first) {
   }
   if (!row.IsNull(first + 11)) {
     launch.word_difference =
-        WordDifference{row.Text(first + 11),      row.Integer(first + 12),   WordFrom(row, first + 13),
-                       WordFrom(row, first + 14), WordFrom(row, first + 15), row.Integer(first + 16)};
+        DifferingWord{row.Text(first + 11),      row.Integer(first + 12),   WordFrom(row, first + 13),
+                      WordFrom(row, first + 14), WordFrom(row, first + 15), row.Integer(first + 16)};
   }
   return launch;
 }

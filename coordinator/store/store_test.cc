@@ -86,7 +86,7 @@ AttemptRow FullAttempt(const std::string& id) {
   attempt.launch->odd_one_out = "model";
   attempt.launch->native_witness = "native-cpu";
   attempt.launch->token_difference = TokenDifference{3, "EXEC(1, 0b1111)", "DONE"};
-  attempt.launch->word_difference = WordDifference{"word 9 (byte 36)", 9, 1u, 0xffffffffu, std::nullopt, 12};
+  attempt.launch->word_difference = DifferingWord{"word 9 (byte 36)", 9, 1u, 0xffffffffu, std::nullopt, 12};
   attempt.samples = {{"decode", "ms", 1.5}, {"read", "ms", 0.125}};
   return attempt;
 }

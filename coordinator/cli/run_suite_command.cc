@@ -1,0 +1,138 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "common/file.h"
+#include "common/version.h"
+#include "coordinator/cli/commands.h"
+#include "coordinator/cli/progress.h"
+#include "coordinator/cli/report_files.h"
+#include "coordinator/cli/select_cases.h"
+#include "coordinator/cli/stop_signals.h"
+#include "coordinator/run/grpc_parties.h"
+#include "coordinator/run/local_parties.h"
+#include "coordinator/run/run_suite.h"
+
+namespace qgpu {
+namespace {
+
+struct Parties {
+  std::vector<std::unique_ptr<WorkerClient>> workers;
+  std::unique_ptr<OracleClient> oracle;
+};
+
+std::string ProgramPath(const std::string& given, const std::string& name) {
+  return given.empty() ? ExecutableDirectory() + "/" + name : given;
+}
+
+absl::StatusOr<Parties> Connect(const RunSuiteOptions& options) {
+  Parties parties;
+  if (options.oracle.empty()) {
+    const LocalCommand command{"local", ProgramPath(options.oracle_program, "qgpu-oracle"), {}};
+    QGPU_ASSIGN_OR_RETURN(parties.oracle, StartLocalOracle(command));
+  } else {
+    QGPU_ASSIGN_OR_RETURN(const Address address, ParseAddress(options.oracle));
+    QGPU_ASSIGN_OR_RETURN(parties.oracle, MakeOracleClient({options.oracle, address, options.tls, options.insecure}));
+  }
+  for (const std::string& node : options.nodes) {
+    QGPU_ASSIGN_OR_RETURN(const Address address, ParseAddress(node));
+    QGPU_ASSIGN_OR_RETURN(parties.workers.emplace_back(),
+                          MakeWorkerClient({node, address, options.tls, options.insecure}));
+  }
+  if (options.nodes.empty()) {
+    LocalCommand command{"local", ProgramPath(options.worker_program, "qgpu-worker"), {}};
+    if (!options.circuit.empty()) command.arguments = {"--circuit", options.circuit};
+    QGPU_ASSIGN_OR_RETURN(parties.workers.emplace_back(), StartLocalWorker(command));
+  }
+  return parties;
+}
+
+absl::StatusOr<std::vector<ReportTarget>> ReportTargets(const RunSuiteOptions& options) {
+  if (options.reports.empty()) return std::vector<ReportTarget>{{"html", "report.html"}, {"csv", "report.csv"}};
+  std::vector<ReportTarget> targets;
+  for (const std::string& text : options.reports) {
+    QGPU_ASSIGN_OR_RETURN(targets.emplace_back(), ParseReportTarget(text));
+  }
+  return targets;
+}
+
+absl::StatusOr<RunPlan> MakePlan(const RunSuiteOptions& options, const std::string& command_line) {
+  if (!options.circuit.empty() && !options.nodes.empty()) {
+    return absl::InvalidArgumentError("--circuit is for the local worker; with --node, give it to the worker");
+  }
+  QGPU_ASSIGN_OR_RETURN(SelectedCases selected, SelectCases(options));
+  RunPlan plan;
+  plan.suites = std::move(selected.suites);
+  plan.cases = std::move(selected.cases);
+  plan.repetitions = options.repetitions;
+  plan.quick = options.quick;
+  plan.options = {options.check, options.launch_limit_s * 1000LL, options.native_limit_s * 1000LL};
+  plan.preparers = static_cast<int>(std::clamp<long>(sysconf(_SC_NPROCESSORS_ONLN), 1, 4));
+  plan.manifest = {{"command", command_line},
+                   {"replay of every position", options.check ? "yes" : "no"},
+                   {"launch limit", fmt::format("{} s", options.launch_limit_s)},
+                   {"native limit", fmt::format("{} s", options.native_limit_s)}};
+  return plan;
+}
+
+int ExitWith(const absl::Status& status) {
+  fmt::print(stderr, "qgpu-coordinator: {}\n", std::string(status.message()));
+  return ExitCodeFor(status);
+}
+
+absl::Status CheckWritable(const std::vector<ReportTarget>& targets) {
+  for (const ReportTarget& target : targets) {
+    const size_t slash = target.path.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : target.path.substr(0, slash + 1);
+    if (access(folder.c_str(), W_OK) != 0) {
+      return absl::InvalidArgumentError(fmt::format("--report {}: cannot write to {}", target.path, folder));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void PrintHeadline(const RunReport& report) {
+  for (const HeadlineFigure& figure : Headline(report)) fmt::print("{} {}\n", figure.name, figure.value);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int RunSuiteCommand(const RunSuiteOptions& options, const std::string& command_line) {
+  const auto targets = ReportTargets(options);
+  if (!targets.ok()) return ExitWith(targets.status());
+  const auto plan = MakePlan(options, command_line);
+  if (!plan.ok()) return ExitWith(plan.status());
+  if (options.dry_run) {
+    for (const KernelCase& one : plan->cases) fmt::print("{} {}\n", one.suite, one.Id());
+    return kExitGood;
+  }
+  if (const absl::Status writable = CheckWritable(*targets); !writable.ok()) return ExitWith(writable);
+  StopSignals signals;
+  const auto store = Store::Open(options.database);
+  if (!store.ok()) return ExitWith(store.status());
+  const auto parties = Connect(options);
+  if (!parties.ok()) return ExitWith(parties.status());
+
+  std::vector<WorkerClient*> workers;
+  for (const auto& worker : parties->workers) workers.push_back(worker.get());
+  ProgressPrinter printer(isatty(STDERR_FILENO) != 0);
+  const auto report = RunSuite(*plan, workers, *parties->oracle, **store, printer, signals.token());
+  if (!report.ok()) return ExitWith(report.status());
+  printer.Finish(FinalProgress(*report));
+  for (const ReportTarget& target : *targets) {
+    const absl::Status written = WriteReportFile(*report, target);
+    if (!written.ok()) return ExitWith(written);
+  }
+  if (signals.received() != 0) {
+    const Totals totals = Count(*report);
+    fmt::print(stderr, "interrupted: run {} holds {} of {} launches, in {}\n", report->run.id, totals.items_finished,
+               totals.items, options.database);
+    return 128 + signals.received();
+  }
+  PrintHeadline(*report);
+  return VerdictExitCode(*report);
+}
+
+}  // namespace qgpu

@@ -1,0 +1,210 @@
+#include "coordinator/run/case.h"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+
+#include "lowering/compile.h"
+#include "machine/interpreter/interpreter.h"
+
+namespace qgpu {
+namespace {
+
+// Tokens beyond the reference's that a launch may write before it is stopped, when it has already written a wrong one.
+constexpr int64_t kTokensAfterTheEnd = 64;
+
+double Milliseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-6; }
+
+class Stopwatch {
+ public:
+  int64_t ns() const {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+std::shared_ptr<const PreparedCase> SettledCase(CaseStatus status, const std::string& message) {
+  auto prepared = std::make_shared<PreparedCase>();
+  prepared->settled = Settled{status, message};
+  return prepared;
+}
+
+// A kernel that was refused: as expected, or in a way that says what to do about it.
+Settled JudgeRefusal(const KernelCase& kernel_case, const absl::Status& refusal) {
+  const std::string message(refusal.message());
+  if (kernel_case.expect != KernelCase::Expect::kRefusal) {
+    return {absl::IsUnimplemented(refusal) ? CaseStatus::kUnsupported : CaseStatus::kError, message};
+  }
+  if (message.find(kernel_case.expect_text) == std::string::npos) {
+    return {CaseStatus::kFail,
+            fmt::format("refused, but the case expects \"{}\" in the message: {}", kernel_case.expect_text, message)};
+  }
+  return {CaseStatus::kPass, ""};
+}
+
+bool IsAboutTheKernel(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) || absl::IsNotFound(status) ||
+         absl::IsOutOfRange(status);
+}
+
+absl::StatusOr<LoweredKernel> Lower(const LaunchSpec& spec, PtxCache& ptx_cache) {
+  QGPU_ASSIGN_OR_RETURN(const PtxSource source, ptx_cache.Get(spec));
+  LaunchSpec of_entry = spec;
+  of_entry.kernel = source.entry;
+  return CompilePtxKernel(source.ptx_name, source.ptx, of_entry, source.parameter_names);
+}
+
+// What an oracle run other than a complete one settles, if anything.
+std::optional<Settled> SettledByOracle(const OracleRun& run) {
+  const std::string message = fmt::format("the oracle's {}: {}", run.engine, run.message);
+  switch (run.outcome) {
+    case OracleOutcome::kRefused:
+      return Settled{CaseStatus::kError, message};
+    case OracleOutcome::kUnsupported:
+      return Settled{CaseStatus::kUnsupported, message};
+    case OracleOutcome::kTimeout:
+      return Settled{CaseStatus::kTimeout, message};
+    case OracleOutcome::kCrash:
+      return Settled{CaseStatus::kCrash, message};
+    default:
+      return std::nullopt;
+  }
+}
+
+void AddNative(const OracleRun& run, PreparedCase& prepared) {
+  prepared.samples.push_back({"native_compile", "ms", Milliseconds(run.compile_ns)});
+  prepared.samples.push_back({"native_run", "ms", Milliseconds(run.run_ns)});
+  if (run.outcome == OracleOutcome::kDone) {
+    prepared.judge.native = NativeEvidence{run.memory, run.engine, run.witness};
+  } else {
+    prepared.judge.native_failure = run.message;
+  }
+}
+
+absl::Status AskOracle(const LaunchSpec& spec, bool with_native, const CaseOptions& options, OracleClient& oracle,
+                       std::stop_token stop, PreparedCase& prepared) {
+  std::future<absl::StatusOr<OracleRun>> native;
+  if (with_native) {
+    native = std::async(std::launch::async, [&] { return oracle.RunNative(spec, options.native_limit_ms, stop); });
+  }
+  const auto interpreter = oracle.RunInterpreter(spec, options.native_limit_ms, stop);
+  std::optional<absl::StatusOr<OracleRun>> native_run;
+  if (with_native) native_run = native.get();
+  QGPU_RETURN_IF_ERROR(interpreter.status());
+  prepared.settled = SettledByOracle(*interpreter);
+  if (native_run.has_value()) {
+    QGPU_RETURN_IF_ERROR(native_run->status());
+    if (!prepared.settled.has_value()) prepared.settled = SettledByOracle(**native_run);
+  }
+  if (prepared.settled.has_value()) return absl::OkStatus();
+  prepared.oracle_ids = interpreter->ids;
+  prepared.judge.interpreter = InterpreterEvidence{prepared.oracle_ids, interpreter->state.value_or(MachineState())};
+  if (native_run.has_value()) AddNative(**native_run, prepared);
+  return absl::OkStatus();
+}
+
+// True while `ids` may still become the reference trace, or has not gone beyond its end by much.
+bool WorthContinuing(std::span<const int32_t> ids, const std::vector<int32_t>& reference) {
+  if (std::ssize(ids) < std::ssize(reference) + kTokensAfterTheEnd) return true;
+  return std::equal(reference.begin(), reference.end(), ids.begin());
+}
+
+std::vector<Sample> LaunchSamples(const WorkerLaunch& launch, int64_t wall_ns) {
+  std::vector<Sample> samples = {{"prefill", "ms", Milliseconds(launch.prefill_ns)},
+                                 {"decode", "ms", Milliseconds(launch.decode_ns)},
+                                 {"read", "ms", Milliseconds(launch.read_ns)},
+                                 {"wait", "ms", Milliseconds(launch.wait_ns)},
+                                 {"wall", "ms", Milliseconds(wall_ns)},
+                                 {"forward_passes", "count", static_cast<double>(launch.forward_passes)}};
+  if (launch.decode_ns > 0) {
+    samples.push_back({"decode_rate", "tokens_per_s",
+                       static_cast<double>(launch.ids.size()) / (static_cast<double>(launch.decode_ns) * 1e-9)});
+  }
+  return samples;
+}
+
+AttemptOutcome FailedLaunch(const absl::Status& status, WorkerClient& worker) {
+  AttemptOutcome outcome;
+  outcome.message = std::string(status.message());
+  if (absl::IsDeadlineExceeded(status)) {
+    outcome.status = CaseStatus::kTimeout;
+  } else if (absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status)) {
+    outcome.status = CaseStatus::kError;
+  } else {
+    outcome.is_infrastructure = true;
+    const std::string death = worker.DeathNote();
+    if (!death.empty()) {
+      outcome.status = CaseStatus::kCrash;
+      outcome.message = fmt::format("{}: {}", death, outcome.message);
+    }
+  }
+  return outcome;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const PreparedCase>> PrepareCase(const KernelCase& kernel_case,
+                                                                const CaseOptions& options, PtxCache& ptx_cache,
+                                                                OracleClient& oracle, std::stop_token stop) {
+  const Stopwatch watch;
+  auto lowered = Lower(kernel_case.spec, ptx_cache);
+  if (!lowered.ok() && IsAboutTheKernel(lowered.status())) {
+    const Settled settled = JudgeRefusal(kernel_case, lowered.status());
+    return SettledCase(settled.status, settled.message);
+  }
+  if (absl::IsFailedPrecondition(lowered.status())) {
+    return SettledCase(CaseStatus::kError, std::string(lowered.status().message()));
+  }
+  QGPU_RETURN_IF_ERROR(lowered.status());
+  if (kernel_case.expect == KernelCase::Expect::kRefusal) {
+    return SettledCase(CaseStatus::kFail, "the kernel was accepted, the case expects that it is refused");
+  }
+
+  auto prepared = std::make_shared<PreparedCase>();
+  prepared->samples.push_back({"lower", "ms", Milliseconds(watch.ns())});
+  JudgeInput& judge = prepared->judge;
+  judge.launch = std::move(lowered->launch);
+  judge.token_budget = kernel_case.spec.token_budget;
+  judge.reference = Interpret(judge.launch, judge.token_budget);
+  judge.arena_words = lowered->arena_words;
+  judge.expects_trap = kernel_case.expect == KernelCase::Expect::kTrap;
+  judge.expect_text = judge.expects_trap ? kernel_case.expect_text : "";
+  judge.source_name = kernel_case.spec.source.name;
+  judge.replay = options.replay;
+  prepared->reference_ids = TokenIds(judge.reference.tokens);
+  prepared->host_ids = TokenIds(HostTokens(judge.launch));
+  const bool with_native = !judge.expects_trap && judge.reference.end != LaunchEnd::kBudget;
+  QGPU_RETURN_IF_ERROR(AskOracle(kernel_case.spec, with_native, options, oracle, stop, *prepared));
+  return prepared;
+}
+
+AttemptOutcome RunAttempt(const PreparedCase& prepared, const CaseOptions& options, WorkerClient& worker,
+                          std::stop_token stop) {
+  AttemptOutcome outcome;
+  if (prepared.settled.has_value()) {
+    outcome.status = prepared.settled->status;
+    outcome.message = prepared.settled->message;
+    return outcome;
+  }
+  const Stopwatch watch;
+  const auto launch = worker.RunLaunch(
+      prepared.host_ids, {prepared.judge.token_budget, options.launch_limit_ms},
+      [&prepared](std::span<const int32_t> ids) { return WorthContinuing(ids, prepared.reference_ids); }, stop);
+  if (!launch.ok()) return FailedLaunch(launch.status(), worker);
+  JudgeInput input = prepared.judge;
+  input.model.tokens = launch->ids;
+  input.model.state = launch->state;
+  input.model.fault = launch->fault;
+  const Verdict verdict = Judge(input);
+  outcome.status = verdict.status;
+  outcome.message = verdict.message;
+  outcome.launch = verdict.launch;
+  outcome.launch->host_tokens = std::ssize(prepared.host_ids);
+  outcome.samples = LaunchSamples(*launch, watch.ns());
+  outcome.samples.insert(outcome.samples.end(), prepared.samples.begin(), prepared.samples.end());
+  return outcome;
+}
+
+}  // namespace qgpu

@@ -1,0 +1,143 @@
+#include "coordinator/run/local_program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "common/exit_code.h"
+#include "nlohmann/json.hpp"
+
+extern char** environ;
+
+namespace qgpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void CloseFd(int& fd) {
+  if (fd >= 0) close(fd);
+  fd = -1;
+}
+
+}  // namespace
+
+// A process group of its own: a Ctrl-C on the terminal is for us to handle. The signal mask is the default one,
+// whatever this thread blocks.
+absl::Status LocalProgram::Spawn(const std::string& path, const std::vector<std::string>& arguments) {
+  int in[2], out[2];
+  if (pipe2(in, O_CLOEXEC) != 0) return absl::UnavailableError("cannot make a pipe");
+  if (pipe2(out, O_CLOEXEC) != 0) {
+    close(in[0]);
+    close(in[1]);
+    return absl::UnavailableError("cannot make a pipe");
+  }
+  stdin_ = in[1];
+  stdout_ = out[0];
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  std::vector<std::string> words = {path, "--listen", "127.0.0.1:0", "--exit-with-stdin"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const int error = posix_spawn(&pid_, path.c_str(), &files, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  close(in[0]);
+  close(out[1]);
+  if (error == 0) return absl::OkStatus();
+  pid_ = -1;
+  return absl::FailedPreconditionError(fmt::format("cannot start {}: {}", path, std::strerror(error)));
+}
+
+absl::StatusOr<std::string> LocalProgram::ReadReadyLine(int64_t ready_ms) {
+  const auto deadline = Clock::now() + std::chrono::milliseconds(ready_ms);
+  std::string line;
+  while (line.find('\n') == std::string::npos) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd watched = {stdout_, POLLIN, 0};
+    const int ready = left > 0 ? poll(&watched, 1, static_cast<int>(left)) : 0;
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return absl::UnavailableError(fmt::format("{} does not listen after {} ms", path_, ready_ms));
+    char buffer[512];
+    const ssize_t got = read(stdout_, buffer, sizeof(buffer));
+    if (got <= 0) return StartFailure("ended before it listened");
+    line.append(buffer, static_cast<size_t>(got));
+    if (line.size() > 4096) return absl::UnavailableError(path_ + " does not say where it listens");
+  }
+  return line.substr(0, line.find('\n'));
+}
+
+absl::Status LocalProgram::StartFailure(const std::string& what) {
+  const std::string ended = Ended(5000);
+  const std::string message = fmt::format("{} {}: {}", path_, what, ended.empty() ? "it still runs" : ended);
+  if (is_reaped_ && WIFEXITED(wait_status_) && WEXITSTATUS(wait_status_) == kExitUsage) {
+    return absl::FailedPreconditionError(message + "; its message is above");
+  }
+  return absl::UnavailableError(message);
+}
+
+absl::StatusOr<std::unique_ptr<LocalProgram>> LocalProgram::Start(const std::string& path,
+                                                                  const std::vector<std::string>& arguments,
+                                                                  int64_t ready_ms) {
+  if (access(path.c_str(), X_OK) != 0) {
+    return absl::FailedPreconditionError(fmt::format("no program {}: {}", path, std::strerror(errno)));
+  }
+  std::unique_ptr<LocalProgram> program(new LocalProgram);
+  program->path_ = path;
+  QGPU_RETURN_IF_ERROR(program->Spawn(path, arguments));
+  QGPU_ASSIGN_OR_RETURN(const std::string line, program->ReadReadyLine(ready_ms));
+  const auto ready = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!ready.is_object() || !ready.contains("address") || !ready["address"].is_string()) {
+    return absl::UnavailableError(path + " does not say where it listens");
+  }
+  QGPU_ASSIGN_OR_RETURN(program->address_, ParseAddress(ready["address"].get<std::string>()));
+  return program;
+}
+
+std::string LocalProgram::Ended(int64_t wait_ms) {
+  const auto deadline = Clock::now() + std::chrono::milliseconds(wait_ms);
+  while (pid_ > 0 && !is_reaped_) {
+    const pid_t got = waitpid(pid_, &wait_status_, WNOHANG);
+    if (got == pid_ || (got < 0 && errno == ECHILD)) {
+      is_reaped_ = true;
+    } else if (Clock::now() >= deadline) {
+      return "";
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  if (WIFSIGNALED(wait_status_)) {
+    return fmt::format("died of signal {} ({})", WTERMSIG(wait_status_), strsignal(WTERMSIG(wait_status_)));
+  }
+  return fmt::format("ended with exit code {}", WEXITSTATUS(wait_status_));
+}
+
+void LocalProgram::Stop() {
+  CloseFd(stdin_);
+  CloseFd(stdout_);
+  if (pid_ <= 0 || is_reaped_ || !Ended(3000).empty()) return;
+  kill(pid_, SIGKILL);
+  Ended(60'000);
+}
+
+LocalProgram::~LocalProgram() { Stop(); }
+
+}  // namespace qgpu
