@@ -23,6 +23,7 @@ int Main(int argc, char** argv) {
   AddRunCommand(app, action);
   AddTraceCommand(app, action);
   AddDisasmCommand(app, action);
+  AddBuildCommand(app, action);
   AddCorruptCommand(app, action);
   AddExportCommand(app, action);
   AddDoctorCommand(app, action);
