@@ -55,10 +55,10 @@ absl::Status CheckArguments(const ptx::Module& module, const ptx::Function& kern
   for (size_t i = 0; i < arguments.size(); ++i) {
     const ptx::Variable& parameter = kernel.parameters[i];
     const uint64_t bytes = parameter.Bytes();
-    const bool is_scalar_type = parameter.dimensions.empty() && parameter.vector == 1 && (bytes == 4 || bytes == 8);
+    const bool is_scalar_type = parameter.dimensions.empty() && parameter.vector == 1 && bytes <= 8;
     if (!is_scalar_type) {
       return absl::UnimplementedError(
-          fmt::format("{}:{}: parameter {} has {} bytes; parameters of 4 and 8 bytes are supported", module.name,
+          fmt::format("{}:{}: parameter {} has {} bytes; numbers and pointers of at most 8 are supported", module.name,
                       parameter.ptx_line, arguments[i].name, bytes));
     }
     if (arguments[i].kind == KernelArgument::Kind::kBuffer && bytes != 8) {
@@ -104,6 +104,7 @@ absl::StatusOr<LoweredKernel> CompilePtxKernel(const std::string& ptx_name, cons
   input.geometry = geometry;
   for (size_t i = 0; i < out.arguments.size(); ++i) {
     const bool buffer = out.arguments[i].kind == KernelArgument::Kind::kBuffer;
+    input.is_buffer.push_back(buffer);
     input.parameters.push_back(buffer ? arena.byte_address[i] : out.arguments[i].scalar);
   }
   QGPU_ASSIGN_OR_RETURN(lower::LoweredBlocks lowered, lower::LowerToBlocks(input));

@@ -18,6 +18,7 @@ LaunchFacts FactsOf(const LoweringInput& input, const std::vector<ParameterWord>
   facts.token_budget = input.token_budget;
   for (const ParameterWord& word : words) {
     facts.words.push_back(input.parameters[word.parameter] >> (8 * word.byte_offset));
+    facts.aligned.push_back(input.is_buffer[word.parameter] && word.byte_offset == 0);
   }
   return facts;
 }
@@ -41,6 +42,8 @@ absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   QGPU_ASSIGN_OR_RETURN(Translation translation, Translate(*input.module, *input.kernel, input.grid, input.block));
   IrFunction& function = translation.function;
   const LaunchFacts facts = FactsOf(input, translation.words);
+  Simplify(function);
+  FoldAlignment(function, facts);
   Simplify(function);
   QGPU_RETURN_IF_ERROR(Narrow(function, facts));
   Simplify(function);

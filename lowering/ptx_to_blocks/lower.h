@@ -18,6 +18,7 @@ struct LoweringInput {
   const ptx::Function* kernel = nullptr;
   Dim3 grid, block;
   std::vector<uint64_t> parameters;  // value of each parameter: scalar, or byte address
+  std::vector<bool> is_buffer;       // of each parameter: it is the address of a buffer
   int64_t token_budget = 0;
   MachineGeometry geometry;
 };

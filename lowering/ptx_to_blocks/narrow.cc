@@ -262,6 +262,25 @@ class Narrower {
 
 }  // namespace
 
+void FoldAlignment(IrFunction& function, const LaunchFacts& facts) {
+  for (const IrBlock& block : function.blocks) {
+    for (int value : block.instructions) {
+      const IrInstruction in = function.at(value);
+      if (in.op != IrOp::kAnd || !function.IsConstant(in.args[1])) continue;
+      const uint64_t mask = function.at(in.args[1]).immediate;
+      const uint64_t all = in.type == Type::kI64 ? ~uint64_t{0} : 0xffffffffu;
+      const bool clears = (mask | 3) == all, keeps = mask <= 3;
+      const int low = clears || keeps ? LowBits(function, facts, in.args[0]) : -1;
+      if (low < 0) continue;
+      const uint64_t bits = static_cast<uint64_t>(low);
+      const int zero = function.Constant(in.type, 0);
+      const int other = function.Constant(in.type, clears ? (0 - (bits & ~mask)) & all : bits & mask);
+      function.at(value).op = IrOp::kAdd;
+      function.at(value).args = {clears ? in.args[0] : zero, other};
+    }
+  }
+}
+
 absl::Status Narrow(IrFunction& function, const LaunchFacts& facts) { return Narrower(function, facts).Run(); }
 
 }  // namespace qgpu::lower

@@ -11,6 +11,9 @@
 
 namespace qgpu::lower {
 
+// What masks do to the low two bits of addresses that are known to be multiples of 4 and a constant.
+void FoldAlignment(IrFunction& function, const LaunchFacts& facts);
+
 // After this no live value has type kI64. kUnimplemented, naming PTX line and CUDA line, where the high half of a value
 // could matter: in a comparison or shift whose operands are not proven small, or in an address that can neither be
 // proven nor checked.

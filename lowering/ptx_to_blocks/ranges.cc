@@ -188,6 +188,41 @@ class Analysis {
 
 }  // namespace
 
+int LowBits(const IrFunction& function, const LaunchFacts& facts, int value) {
+  const IrInstruction& in = function.at(value);
+  const auto of = [&](size_t arg) { return LowBits(function, facts, in.args[arg]); };
+  switch (in.op) {
+    case IrOp::kConst:
+      return static_cast<int>(in.immediate & 3);
+    case IrOp::kSpecial: {
+      const size_t word = in.immediate - kSpecialFirstParameter;
+      return word < facts.aligned.size() && facts.aligned[word] ? 0 : -1;
+    }
+    case IrOp::kShl:
+      return function.IsConstant(in.args[1]) && function.at(in.args[1]).immediate >= 2 ? 0 : -1;
+    case IrOp::kMul:
+      return function.IsConstant(in.args[1]) && function.at(in.args[1]).immediate % 4 == 0 ? 0 : -1;
+    case IrOp::kAdd: {
+      const int a = of(0), b = a < 0 ? -1 : of(1);
+      return b < 0 ? -1 : (a + b) & 3;
+    }
+    case IrOp::kPhi: {  // a walk in whole words
+      Induction induction;
+      if (!IsInduction(function, value, &induction) || induction.starts.size() != 1) return -1;
+      if (induction.step_low % 4 != 0 || induction.step_high % 4 != 0) return -1;
+      if (induction.step_low != induction.step_high) return -1;
+      const int start = induction.starts[0];
+      return function.at(start).op == IrOp::kPhi ? -1 : LowBits(function, facts, start);
+    }
+    case IrOp::kTruncate:
+    case IrOp::kSignExt:
+    case IrOp::kZeroExt:
+      return of(0);
+    default:
+      return -1;
+  }
+}
+
 bool IsInduction(const IrFunction& function, int phi, Induction* induction) {
   *induction = {};
   bool steps = false;

@@ -23,7 +23,11 @@ struct LaunchFacts {
   Dim3 grid, block;
   std::vector<uint64_t> words;  // value of each parameter word, with the following word above it where there is one
   int64_t token_budget = 0;
+  std::vector<bool> aligned;  // of each parameter word: it is the low half of a buffer's address, a multiple of 4
 };
+
+// The low two bits of a value, or -1 where they are not known.
+int LowBits(const IrFunction& function, const LaunchFacts& facts, int value);
 
 std::vector<Range> AnalyzeRanges(const IrFunction& function, const FlowGraph& flow, const LaunchFacts& facts);
 

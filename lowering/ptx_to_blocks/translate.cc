@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
+#include <utility>
 
 #include "lowering/ptx_to_blocks/ssa_builder.h"
 
@@ -49,12 +49,13 @@ bool IsInteger(const ptx::TypeInfo& type) {
   return type.kind == TypeKind::kSigned || type.kind == TypeKind::kUnsigned || type.kind == TypeKind::kBits;
 }
 
-// The IR type of an integer PTX type of 32 or 64 bits, or of a predicate.
+// The IR type of an integer PTX type of 16, 32 or 64 bits, or of a predicate. A 16-bit value is the low half of a
+// 32-bit one whose high half means nothing: what looks at more than the low bits extends it first.
 std::optional<Type> TypeOf(const std::optional<ptx::TypeInfo>& type) {
   if (!type) return std::nullopt;
   if (type->kind == TypeKind::kPredicate) return Type::kPredicate;
   if (!IsInteger(*type)) return std::nullopt;
-  if (type->bits == 32) return Type::kI32;
+  if (type->bits == 16 || type->bits == 32) return Type::kI32;
   if (type->bits == 64) return Type::kI64;
   return std::nullopt;
 }
@@ -113,6 +114,13 @@ class Translator {
   }
   int Emit32(IrOp op, std::vector<int> args) { return Emit(op, Type::kI32, std::move(args)); }
   int Const32(uint32_t value) { return f().Constant(Type::kI32, value); }
+  // The low `type.bits` bits of a 32-bit value, extended as the type says.
+  int Extend(int value, const ptx::TypeInfo& type) {
+    if (type.bits >= 32) return value;
+    if (type.kind != TypeKind::kSigned) return Emit32(IrOp::kAnd, {value, Const32((1u << type.bits) - 1)});
+    const int up = Const32(32 - type.bits);
+    return Emit32(IrOp::kSar, {Emit32(IrOp::kShl, {value, up}), up});
+  }
   int Comparison(Compare compare, int a, int b) {
     const int value = Emit(IrOp::kCompare, Type::kPredicate, {a, b});
     f().at(value).compare = compare;
@@ -128,7 +136,7 @@ class Translator {
   absl::StatusOr<int> ReadSpecial(const PtxInstruction& in, const Operand& operand);
   absl::StatusOr<std::vector<int>> ReadAll(const PtxInstruction& in, Type type);  // operands 1 and on
   absl::Status Write(const PtxInstruction& in, const Operand& operand, int value);
-  absl::StatusOr<int> ParameterWordOf(const PtxInstruction& in, const std::string& name, uint64_t offset, Type type);
+  absl::StatusOr<int> ParameterWordOf(const PtxInstruction& in, const std::string& name, uint64_t offset, int bits);
   absl::Status Expect(const PtxInstruction& in, size_t operands) const {
     if (in.operands.size() == operands) return absl::OkStatus();
     return Wrong(in, fmt::format("has {} operands, not {}", in.operands.size(), operands));
@@ -161,6 +169,7 @@ class Translator {
 
   absl::StatusOr<int> CompareOperands(const PtxInstruction& in, Modifiers& modifiers, int* other);
   absl::StatusOr<int> ReadAddress(const PtxInstruction& in, const Operand& operand, uint64_t* offset);
+  int WordOf(int base, uint64_t offset, int bits, int* bit);
   absl::Status FinishMemoryAccess(const PtxInstruction& in, int value, uint64_t offset);
 
   const ptx::Module& module_;
@@ -376,11 +385,11 @@ absl::Status Translator::Write(const PtxInstruction& in, const Operand& operand,
 }
 
 absl::StatusOr<int> Translator::ParameterWordOf(const PtxInstruction& in, const std::string& name, uint64_t offset,
-                                                Type type) {
+                                                int bits) {
   for (size_t i = 0; i < kernel_.parameters.size(); ++i) {
     const ptx::Variable& parameter = kernel_.parameters[i];
     if (parameter.name != name) continue;
-    const uint64_t bytes = type == Type::kI64 ? 8 : 4;
+    const uint64_t bytes = static_cast<uint64_t>(bits) / 8;
     if (offset % 4 != 0 || offset + bytes > parameter.Bytes()) {
       return Unsupported(
           in, fmt::format("{} bytes at offset {} of a parameter of {} bytes", bytes, offset, parameter.Bytes()));
@@ -396,7 +405,7 @@ absl::StatusOr<int> Translator::ParameterWordOf(const PtxInstruction& in, const 
     if (out_.words.size() > limit) {
       return Wrong(in, fmt::format("needs more than {} parameter words, the machine has {}", limit, limit));
     }
-    return f().Special(type, kSpecialFirstParameter + static_cast<int>(word));
+    return f().Special(bits == 64 ? Type::kI64 : Type::kI32, kSpecialFirstParameter + static_cast<int>(word));
   }
   return Wrong(in, fmt::format("{} is not a parameter of the kernel", name));
 }
@@ -411,7 +420,10 @@ absl::Status Translator::Binary(const PtxInstruction& in, const Row& row) {
   const bool is_min_or_max = row.op != row.signed_op;
   if (is_min_or_max && *type == Type::kI64) return Unsupported(in, "64-bit values other than addresses");
   QGPU_RETURN_IF_ERROR(Expect(in, 3));
-  QGPU_ASSIGN_OR_RETURN(const std::vector<int> args, ReadAll(in, *type));
+  QGPU_ASSIGN_OR_RETURN(std::vector<int> args, ReadAll(in, *type));
+  if (is_min_or_max) {
+    for (int& arg : args) arg = Extend(arg, *info);
+  }
   return Write(in, in.operands[0], Emit(info->kind == TypeKind::kSigned ? row.signed_op : row.op, *type, args));
 }
 
@@ -424,10 +436,14 @@ absl::Status Translator::Multiply(const PtxInstruction& in, const Row& row) {
   if (!type || !modifiers.empty() || lo == wide || (wide && *type != Type::kI32)) return Unsupported(in);
   const bool is_mad = row.op == IrOp::kMad;
   QGPU_RETURN_IF_ERROR(Expect(in, is_mad ? 4 : 3));
-  const Type result = wide ? Type::kI64 : *type;
+  if (wide && info->bits == 16 && is_mad) return Unsupported(in);
+  const Type result = wide && info->bits == 32 ? Type::kI64 : *type;
   QGPU_ASSIGN_OR_RETURN(int a, Read(in, in.operands[1], *type));
   QGPU_ASSIGN_OR_RETURN(int b, Read(in, in.operands[2], *type));
-  if (wide) {
+  if (wide && info->bits == 16) {
+    a = Extend(a, *info);
+    b = Extend(b, *info);
+  } else if (wide) {
     const IrOp extend = info->kind == TypeKind::kSigned ? IrOp::kSignExt : IrOp::kZeroExt;
     a = Emit(extend, Type::kI64, {a});
     b = Emit(extend, Type::kI64, {b});
@@ -473,11 +489,11 @@ absl::Status Translator::Negate(const PtxInstruction& in, const Row&) {
 }
 
 // The type of an instruction that exists for 32-bit integers only, or an error.
-#define QGPU_EXPECT_ONLY_32(in, modifiers, operand_count)                       \
-  const std::optional<ptx::TypeInfo> info = modifiers.TakeType();               \
-  if (TypeOf(info) != Type::kI32 || !modifiers.empty()) return Unsupported(in); \
-  QGPU_RETURN_IF_ERROR(Expect(in, operand_count));                              \
-  [[maybe_unused]] const bool is_signed = info->kind == TypeKind::kSigned;      \
+#define QGPU_EXPECT_ONLY_32(in, modifiers, operand_count)                                           \
+  const std::optional<ptx::TypeInfo> info = modifiers.TakeType();                                   \
+  if (TypeOf(info) != Type::kI32 || info->bits != 32 || !modifiers.empty()) return Unsupported(in); \
+  QGPU_RETURN_IF_ERROR(Expect(in, operand_count));                                                  \
+  [[maybe_unused]] const bool is_signed = info->kind == TypeKind::kSigned;                          \
   QGPU_ASSIGN_OR_RETURN([[maybe_unused]] const std::vector<int> args, ReadAll(in, Type::kI32))
 
 absl::Status Translator::Absolute(const PtxInstruction& in, const Row&) {
@@ -500,8 +516,9 @@ absl::Status Translator::Shift(const PtxInstruction& in, const Row& row) {
   const std::optional<Type> type = TypeOf(info);
   if (!type || *type == Type::kPredicate || !modifiers.empty()) return Unsupported(in);
   QGPU_RETURN_IF_ERROR(Expect(in, 3));
-  QGPU_ASSIGN_OR_RETURN(const int a, Read(in, in.operands[1], *type));
+  QGPU_ASSIGN_OR_RETURN(int a, Read(in, in.operands[1], *type));
   QGPU_ASSIGN_OR_RETURN(const int amount, Read(in, in.operands[2], Type::kI32));
+  if (row.op == IrOp::kShr && *type == Type::kI32) a = Extend(a, *info);
   return Write(in, in.operands[0], Emit(info->kind == TypeKind::kSigned ? row.signed_op : row.op, *type, {a, amount}));
 }
 
@@ -607,15 +624,15 @@ absl::Status Translator::Convert(const PtxInstruction& in, const Row&) {
   const Operand& source = in.operands[1];
   const Type source_type = from->bits == 64 ? Type::kI64 : Type::kI32;
   QGPU_ASSIGN_OR_RETURN(int value, Read(in, source, source_type));
-  const bool is_signed = from->kind == TypeKind::kSigned;
-  const int bits = std::min(from->bits, to->bits);
-  if (to->bits < 32) return Unsupported(in, "results of 8 and 16 bits");
-  if (source_type == Type::kI64 && to->bits == 32) value = Emit(IrOp::kTruncate, Type::kI32, {value});
-  if (bits < 32) {
-    value = is_signed ? Emit32(IrOp::kSar, {Emit32(IrOp::kShl, {value, Const32(32 - bits)}), Const32(32 - bits)})
-                      : Emit32(IrOp::kAnd, {value, Const32((1u << bits) - 1)});
-  }
+  if (to->bits < 16) return Unsupported(in, "results of 8 bits");
+  if (source_type == Type::kI64 && to->bits <= 32) value = Emit(IrOp::kTruncate, Type::kI32, {value});
+  if (from->bits < to->bits) value = source_type == Type::kI32 ? Extend(value, *from) : value;
+  const Operand& result = in.operands[0];
+  const bool wider_register = result.kind == OperandKind::kRegister && to->bits == 16 &&
+                              kernel_.registers[result.index].type.find("32") != std::string::npos;
+  if (wider_register) value = Extend(value, *to);
   if (source_type == Type::kI32 && to->bits == 64) {
+    const bool is_signed = from->kind == TypeKind::kSigned;
     value = Emit(is_signed ? IrOp::kSignExt : IrOp::kZeroExt, Type::kI64, {value});
   }
   return Write(in, in.operands[0], value);
@@ -659,8 +676,12 @@ absl::StatusOr<int> Translator::CompareOperands(const PtxInstruction& in, Modifi
   const std::optional<Type> type = TypeOf(info);
   if (comparison == nullptr || !type || *type == Type::kPredicate || !modifiers.empty()) return Unsupported(in);
   QGPU_RETURN_IF_ERROR(Expect(in, combination ? 4 : 3));
-  QGPU_ASSIGN_OR_RETURN(const int a, Read(in, in.operands[1], *type));
-  QGPU_ASSIGN_OR_RETURN(const int b, Read(in, in.operands[2], *type));
+  QGPU_ASSIGN_OR_RETURN(int a, Read(in, in.operands[1], *type));
+  QGPU_ASSIGN_OR_RETURN(int b, Read(in, in.operands[2], *type));
+  if (*type == Type::kI32) {
+    a = Extend(a, *info);
+    b = Extend(b, *info);
+  }
   const Compare compare = info->kind == TypeKind::kSigned ? comparison->first : comparison->second;
   int value = Comparison(compare, a, b);
   int opposite = other == nullptr ? -1 : Comparison(Inverted(compare), a, b);
@@ -740,14 +761,25 @@ absl::Status Translator::FinishMemoryAccess(const PtxInstruction& in, int value,
   return absl::OkStatus();
 }
 
+// The address of the word that holds the 8 or 16 bits at base + offset, and the number of the first of these bits. The
+// lowest address bit of a 16-bit access stays, so that a misaligned one traps.
+int Translator::WordOf(int base, uint64_t offset, int bits, int* bit) {
+  const int address = Emit(IrOp::kAdd, Type::kI64, {base, f().Constant(Type::kI64, offset)});
+  const uint64_t inside = bits == 8 ? 3 : 2;
+  const int low =
+      Emit32(IrOp::kAnd, {Emit(IrOp::kTruncate, Type::kI32, {address}), Const32(static_cast<uint32_t>(inside))});
+  *bit = Emit32(IrOp::kShl, {low, Const32(3)});
+  return Emit(IrOp::kAnd, Type::kI64, {address, f().Constant(Type::kI64, ~inside)});
+}
+
 absl::Status Translator::Load(const PtxInstruction& in, const Row&) {
   Modifiers modifiers(in.modifiers);
   const bool is_parameter = modifiers.Take("param");
   const bool is_constant = modifiers.Take("nc");
   modifiers.Take("global");  // generic addresses are global ones
   modifiers.Take("volatile");
-  const std::optional<Type> type = TypeOf(modifiers.TakeType());
-  if (!type || *type == Type::kPredicate || !modifiers.empty()) return Unsupported(in);
+  const std::optional<ptx::TypeInfo> info = modifiers.TakeType();
+  if (!info || !IsInteger(*info) || info->bits > 64 || !modifiers.empty()) return Unsupported(in);
   QGPU_RETURN_IF_ERROR(Expect(in, 2));
   const Operand& address = in.operands[1];
   if (is_parameter) {
@@ -756,15 +788,18 @@ absl::Status Translator::Load(const PtxInstruction& in, const Row&) {
       return Unsupported(in, "parameters are read at fixed places only");
     }
     const uint64_t offset = address.value + address.elements[0].value;
-    QGPU_ASSIGN_OR_RETURN(const int word, ParameterWordOf(in, address.elements[0].name, offset, *type));
-    return Write(in, in.operands[0], word);
+    QGPU_ASSIGN_OR_RETURN(const int word, ParameterWordOf(in, address.elements[0].name, offset, info->bits));
+    return Write(in, in.operands[0], info->bits < 32 ? Extend(word, *info) : word);
   }
-  if (*type != Type::kI32) return Unsupported(in, "64-bit values in memory");
+  if (info->bits == 64) return Unsupported(in, "64-bit values in memory");
   uint64_t offset = 0;
-  QGPU_ASSIGN_OR_RETURN(const int base, ReadAddress(in, address, &offset));
-  const int value = Emit32(IrOp::kLoad, {base});
+  QGPU_ASSIGN_OR_RETURN(int base, ReadAddress(in, address, &offset));
+  int bit = -1;
+  if (info->bits < 32) base = WordOf(base, std::exchange(offset, 0), info->bits, &bit);
+  int value = Emit32(IrOp::kLoad, {base});
   f().at(value).constant = is_constant;
   QGPU_RETURN_IF_ERROR(FinishMemoryAccess(in, value, offset));
+  if (bit >= 0) value = Extend(Emit32(IrOp::kShr, {value, bit}), *info);
   return Write(in, in.operands[0], value);
 }
 
@@ -772,9 +807,9 @@ absl::Status Translator::Store(const PtxInstruction& in, const Row&) {
   Modifiers modifiers(in.modifiers);
   modifiers.Take("global");
   modifiers.Take("volatile");
-  const std::optional<Type> type = TypeOf(modifiers.TakeType());
-  if (!type || *type == Type::kPredicate || !modifiers.empty()) return Unsupported(in);
-  if (*type != Type::kI32) return Unsupported(in, "64-bit values in memory");
+  const std::optional<ptx::TypeInfo> info = modifiers.TakeType();
+  if (!info || !IsInteger(*info) || !modifiers.empty()) return Unsupported(in);
+  if (info->bits != 32) return Unsupported(in, fmt::format("stores of {} bits; 32 bits are", info->bits));
   QGPU_RETURN_IF_ERROR(Expect(in, 2));
   uint64_t offset = 0;
   QGPU_ASSIGN_OR_RETURN(const int base, ReadAddress(in, in.operands[0], &offset));
