@@ -114,6 +114,13 @@ class Narrower {
     return result;
   }
 
+  // Whether no address base + offset can be outside of 32 bits and valid in its low half.
+  bool LowHalfSuffices(int base, int64_t offset) const {
+    const Range& range = RangeOf(base);
+    const __int128 low = static_cast<__int128>(range.low) + offset, high = static_cast<__int128>(range.high) + offset;
+    return range.empty() || (low >= kProvenLimit - (int64_t{1} << 32) && high <= kMaxU32);
+  }
+
   int64_t Magnitude(int value) const { return std::max(std::abs(RangeOf(value).low), std::abs(RangeOf(value).high)); }
 
   int MakeChecked(int value, int64_t small) {
@@ -211,7 +218,8 @@ class Narrower {
     } else if (in.op == IrOp::kLoad || in.op == IrOp::kStore) {
       const auto offset = static_cast<int64_t>(in.immediate);
       const int64_t small = kSmallTerms - std::min(std::abs(offset), kSmallTerms);
-      const int address = offset >= -kSmallTerms && offset <= kSmallTerms ? Checked(in.args[0], small) : -1;
+      int address = offset >= -kSmallTerms && offset <= kSmallTerms ? Checked(in.args[0], small) : -1;
+      if (address < 0 && LowHalfSuffices(in.args[0], offset)) address = Low(in.args[0]);
       if (address < 0) {
         return Refuse(value,
                       "this address is neither proven nor checked to stay within the machine's 32-bit addresses");

@@ -45,7 +45,7 @@ class Planner {
     ShareVariables();
     plan_.moves.resize(f_.blocks.size());
     for (int block : flow_.order) plan_.moves[block] = MovesOf(block);
-    HoistOutOfEmptyBlocks();
+    HoistIntoPredecessors();
     HoistToDefinitions();
     ChooseFused();
     return std::move(plan_);
@@ -135,20 +135,22 @@ class Planner {
     return true;
   }
 
-  // A block that only moves, entered from one place, need not exist when its moves can be made there.
-  void HoistOutOfEmptyBlocks() {
+  // A move can be made in the only predecessor: where that makes the same move anyway, and where the block has nothing
+  // but moves and need not exist without them.
+  void HoistIntoPredecessors() {
     for (auto it = flow_.order.rbegin(); it != flow_.order.rend(); ++it) {
       const int block = *it;
-      if (!f_.blocks[block].instructions.empty() || flow_.predecessors[block].size() != 1) continue;
-      if (f_.blocks[block].end.kind != TerminatorKind::kJump) continue;
+      if (flow_.predecessors[block].size() != 1) continue;
+      const bool only_moves =
+          f_.blocks[block].instructions.empty() && f_.blocks[block].end.kind == TerminatorKind::kJump;
       const int from = flow_.predecessors[block][0];
       const std::map<int, int> moves = plan_.moves[block];
-      const bool possible = std::all_of(moves.begin(), moves.end(), [&](const auto& move) {
-        return MayWrite(from, move.first, move.second, block) && !plan_.LiveInto(block, move.first, f_, live_);
-      });
-      if (!possible) continue;
-      for (const auto& [variable, source] : moves) plan_.moves[from][variable] = source;
-      plan_.moves[block].clear();
+      for (const auto& [variable, source] : moves) {
+        if (!only_moves && plan_.moves[from].count(variable) == 0) continue;
+        if (!MayWrite(from, variable, source, block) || plan_.LiveInto(block, variable, f_, live_)) continue;
+        plan_.moves[from][variable] = source;
+        plan_.moves[block].erase(variable);
+      }
     }
   }
 
