@@ -1,11 +1,11 @@
 // How many tokens a second the executors write, on one core, over the launches of a suite.
 //
 // Rounds are interleaved: in each, every configuration gets its turn, so that a slow minute of the machine hits all of
-// them; medians over the rounds are reported. Executors run the real decode loop (RunLaunch), the slow ones on fewer
-// launches.
+// them; medians over the rounds are reported. Executors run the real decode loop (RunLaunch) on one thread, the slow
+// ones on fewer launches. Time is the process's time on the CPU, so that other programs' share of it does not count.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
@@ -89,11 +89,19 @@ absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(const std::string& kind, 
 // One round: the launches until `most_tokens` are written. Wrong tokens are an error: speed without them means nothing.
 absl::Status RunRound(Configuration& configuration, const Circuit& circuit, const std::vector<Launch>& launches,
                       int64_t most_tokens) {
-  int64_t host = 0, written = 0, prefill_ns = 0, decode_ns = 0;
+  int64_t host = 0, written = 0;
+  std::clock_t prefill = 0, decode = 0;
   for (const Launch& launch : launches) {
     if (written >= most_tokens) break;
     const int64_t budget = std::min(launch.budget, most_tokens - written);
-    QGPU_ASSIGN_OR_RETURN(const ModelRun run, RunLaunch(*configuration.executor, circuit, launch.host, budget));
+    const std::clock_t start = std::clock();
+    std::clock_t first = 0, last = 0;
+    const OnToken watch = [&first, &last](int32_t) {
+      last = std::clock();
+      if (first == 0) first = last;
+      return true;
+    };
+    QGPU_ASSIGN_OR_RETURN(const ModelRun run, RunLaunch(*configuration.executor, circuit, launch.host, budget, watch));
     QGPU_RETURN_IF_ERROR(run.fault);
     const size_t expected = std::min<size_t>(launch.trace.size(), static_cast<size_t>(budget));
     if (!std::equal(run.tokens.begin(), run.tokens.end(), launch.trace.begin(), launch.trace.begin() + expected)) {
@@ -101,13 +109,16 @@ absl::Status RunRound(Configuration& configuration, const Circuit& circuit, cons
     }
     host += run.host_tokens;
     written += static_cast<int64_t>(run.tokens.size());
-    prefill_ns += run.prefill_ns;
-    decode_ns += run.decode_ns;
+    prefill += first - start;
+    decode += last - first;
   }
   configuration.host_tokens = host;
   configuration.written_tokens = written;
-  configuration.prefill_rates.push_back(1e9 * static_cast<double>(host) / static_cast<double>(prefill_ns));
-  configuration.decode_rates.push_back(1e9 * static_cast<double>(written) / static_cast<double>(decode_ns));
+  const auto rate = [](int64_t tokens, std::clock_t time) {
+    return static_cast<double>(tokens) * CLOCKS_PER_SEC / static_cast<double>(std::max<std::clock_t>(time, 1));
+  };
+  configuration.prefill_rates.push_back(rate(host, prefill));
+  configuration.decode_rates.push_back(rate(written, decode));
   return absl::OkStatus();
 }
 
