@@ -490,7 +490,9 @@ bool JoinBlocks(IrFunction& function) {
       function.blocks[block].instructions.push_back(value);
     }
     function.blocks[next].instructions.clear();
+    const int origin = end.origin;
     end = function.blocks[next].end;
+    if (end.origin < 0) end.origin = origin;
     for (int successor : function.blocks[block].Successors()) RenamePhiBlock(function, successor, next, block);
     function.blocks[next].end = {};
     return true;

@@ -1,0 +1,208 @@
+#include "lowering/ptx_to_blocks/lower.h"
+
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lowering/ptx_to_blocks/test_kernel.h"
+#include "machine/interpreter/interpreter.h"
+
+namespace qgpu::lower {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr uint32_t kOut = 4, kA = 44, kB = 84;  // ten words each
+
+struct Lowered {
+  absl::Status status;
+  MachineLaunch launch;
+
+  // Words of `out` after a run on a = 1, 2, 3, ... and b = 10, 20, ...
+  std::vector<int32_t> Run(size_t count, int64_t budget = 20000, LaunchEnd expected = LaunchEnd::kDone) {
+    launch.memory.assign(31, 0);
+    for (uint32_t i = 0; i < 10; ++i) {
+      launch.memory[kA / 4 + i] = i + 1;
+      launch.memory[kB / 4 + i] = 10 * (i + 1);
+    }
+    const MachineRun run = Interpret(launch, budget);
+    EXPECT_EQ(run.end, expected);
+    tokens = static_cast<int>(run.tokens.size());
+    std::vector<int32_t> out;
+    for (size_t i = 0; i < count; ++i) out.push_back(static_cast<int32_t>(run.state.memory[kOut / 4 + i]));
+    return out;
+  }
+  int tokens = 0;
+};
+
+Lowered LowerBody(const std::string& body, Dim3 block = {1, 1, 1}, uint32_t n = 3, uint32_t m = 5) {
+  Lowered out;
+  const ptx::Module module = ModuleOf(body);
+  LoweringInput input;
+  input.module = &module;
+  input.kernel = &module.functions.at(0);
+  input.block = block;
+  input.parameters = {kOut, kA, kB, n, m};
+  input.is_buffer = {true, true, true, false, false};
+  input.token_budget = 20000;
+  absl::StatusOr<LoweredBlocks> lowered = LowerToBlocks(input);
+  out.status = lowered.status();
+  if (!lowered.ok()) return out;
+  for (const ParameterWord& word : lowered->words) {
+    out.launch.parameters.push_back(static_cast<uint32_t>(input.parameters[word.parameter]));
+  }
+  out.launch.program = std::move(lowered->program);
+  out.launch.block = {block.x, block.y, block.z};
+  EXPECT_TRUE(ValidateLaunch(out.launch, MachineGeometry{}).ok()) << ValidateLaunch(out.launch, MachineGeometry{});
+  return out;
+}
+
+TEST(Lower, EmptyKernelIsOneBlockThatExits) {
+  Lowered out = LowerBody("  ret;");
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  ASSERT_EQ(out.launch.program.blocks.size(), 1u);
+  EXPECT_EQ(out.launch.program.blocks[0].control.kind, ControlKind::kExit);
+}
+
+TEST(Lower, LoadLoadAddStoreIsOneBlock) {
+  Lowered out = LowerBody(
+      "  ld.global.u32 %r2, [%rd1];\n  ld.global.u32 %r3, [%rd2];\n  add.s32 %r2, %r2, %r3;\n"
+      "  st.global.u32 [%rd0], %r2;\n  ret;");
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_EQ(out.launch.program.blocks.size(), 1u);
+  EXPECT_THAT(out.Run(1), ElementsAre(11));
+  EXPECT_EQ(out.tokens, 4);  // EXEC, MEM, VAL0, DONE
+}
+
+TEST(Lower, SlotsKeepTheirOrigins) {
+  Lowered out = LowerBody("  .loc 1 42 7\n  ld.global.u32 %r2, [%rd1];\n  st.global.u32 [%rd0], %r2;\n  ret;");
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  const Program& program = out.launch.program;
+  for (int slot = 0; slot < kSlots; ++slot) {
+    if (program.blocks[0].slots[slot].op != Op::kLd) continue;
+    EXPECT_EQ(program.origins[0][slot].ptx_line, kFirstBodyLine + 1);
+    EXPECT_EQ(program.origins[0][slot].text, "ld.global.u32 %r2, [%rd1];");
+  }
+  EXPECT_EQ(program.origins[0][kSlots].text, "ret;");
+}
+
+TEST(Lower, LoadAfterAStoreThatMayAliasSeesIt) {
+  Lowered out = LowerBody(
+      "  st.global.u32 [%rd0], 7;\n  ld.global.u32 %r2, [%rd0];\n  add.s32 %r2, %r2, 1;\n"
+      "  st.global.u32 [%rd0+4], %r2;\n  ret;");
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_THAT(out.Run(2), ElementsAre(7, 8));
+}
+
+TEST(Lower, StoresToTheSameWordKeepTheirOrder) {
+  Lowered out =
+      LowerBody("  st.global.u32 [%rd0], %r0;\n  st.global.u32 [%rd0], %r1;\n  st.global.u32 [%rd0], 9;\n  ret;");
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_THAT(out.Run(1), ElementsAre(9));
+}
+
+TEST(Lower, LoopsThatExchangeAndRotateTheirVariables) {
+  Lowered out = LowerBody(
+      "  ld.global.u32 %r2, [%rd1];\n  ld.global.u32 %r3, [%rd1+4];\n  ld.global.u32 %r4, [%rd1+8];\n"
+      "  ld.global.u32 %r5, [%rd2];\n  ld.global.u32 %r6, [%rd2+4];\nL:\n"
+      "  mov.u32 %r7, %r2;\n  mov.u32 %r2, %r3;\n  mov.u32 %r3, %r4;\n  mov.u32 %r4, %r7;\n"  // rotate three
+      "  mov.u32 %r8, %r5;\n  mov.u32 %r5, %r6;\n  mov.u32 %r6, %r8;\n"                       // exchange two
+      "  add.s32 %r1, %r1, -1;\n  setp.gt.s32 %p1, %r1, 0;\n  @%p1 bra L;\n"
+      "  st.global.u32 [%rd0], %r2;\n  st.global.u32 [%rd0+4], %r3;\n  st.global.u32 [%rd0+8], %r4;\n"
+      "  st.global.u32 [%rd0+12], %r5;\n  st.global.u32 [%rd0+16], %r6;\n  ret;");
+  if (out.status.ok()) {
+    EXPECT_THAT(out.Run(5), ElementsAre(3, 1, 2, 20, 10));  // five turns
+  } else {
+    EXPECT_EQ(out.status.code(), absl::StatusCode::kUnimplemented);  // five moves at once
+  }
+}
+
+TEST(Lower, ExchangeInALoop) {
+  Lowered out = LowerBody(
+      "  ld.global.u32 %r2, [%rd1];\n  ld.global.u32 %r3, [%rd2];\nL:\n  mov.u32 %r7, %r2;\n  mov.u32 %r2, %r3;\n"
+      "  mov.u32 %r3, %r7;\n  add.s32 %r1, %r1, -1;\n  setp.gt.s32 %p1, %r1, 0;\n  @%p1 bra L;\n"
+      "  st.global.u32 [%rd0], %r2;\n  st.global.u32 [%rd0+4], %r3;\n  ret;");
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_THAT(out.Run(2), ElementsAre(10, 1));
+}
+
+TEST(Lower, LoopVariableThatIsReadAfterTheLoopAsItWasBeforeItsStep) {
+  Lowered out = LowerBody(
+      "  mov.u32 %r2, 1;\nL:\n  mov.u32 %r3, %r2;\n  shl.b32 %r2, %r2, 1;\n  setp.lt.s32 %p1, %r2, 100;\n"
+      "  @%p1 bra L;\n  st.global.u32 [%rd0], %r2;\n  st.global.u32 [%rd0+4], %r3;\n  ret;");
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_THAT(out.Run(2), ElementsAre(128, 64));
+}
+
+TEST(Lower, DivergentBranchesJoinAtAHigherBlock) {
+  Lowered out = LowerBody(
+      "  mov.u32 %r2, %tid.x;\n  mul.wide.u32 %rd3, %r2, 4;\n  add.s64 %rd4, %rd0, %rd3;\n"
+      "  and.b32 %r3, %r2, 1;\n  setp.eq.s32 %p1, %r3, 0;\n  @%p1 bra EVEN;\n"
+      "  st.global.u32 [%rd4], 5;\n  ld.global.u32 %r5, [%rd4];\n  mul.lo.s32 %r4, %r2, %r5;\n  bra JOIN;\n"
+      "EVEN:\n  st.global.u32 [%rd4], 7;\n  ld.global.u32 %r5, [%rd4];\n  add.s32 %r4, %r2, %r5;\n"
+      "JOIN:\n  xor.b32 %r4, %r4, 64;\n  st.global.u32 [%rd4], %r4;\n  ret;",
+      {4, 1, 1});
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_THAT(out.Run(4), ElementsAre(7 ^ 64, 5 ^ 64, 9 ^ 64, 15 ^ 64));
+  const MachineRun run = Interpret(out.launch, 1000);
+  Token last_exec;
+  for (const Token& token : run.tokens) {
+    if (token.kind == TokenKind::kExec) last_exec = token;
+  }
+  EXPECT_EQ(last_exec.mask(), 15);  // all lanes together again
+}
+
+TEST(Lower, PredicatePhis) {
+  Lowered out = LowerBody(
+      "  setp.lt.s32 %p1, %r0, %r1;\n  mov.u32 %r2, 0;\nL:\n  @!%p1 bra DONE;\n  add.s32 %r2, %r2, 1;\n"
+      "  setp.lt.s32 %p1, %r2, 4;\n  bra L;\nDONE:\n  st.global.u32 [%rd0], %r2;\n  ret;");
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_THAT(out.Run(1), ElementsAre(4));
+}
+
+TEST(Lower, EndlessLoopSpendsItsBudget) {
+  Lowered out = LowerBody("L:\n  bra L;");
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  out.Run(0, 50, LaunchEnd::kBudget);
+}
+
+TEST(Lower, BarrierEndsItsBlock) {
+  Lowered out = LowerBody(
+      "  mov.u32 %r2, %tid.x;\n  mul.wide.u32 %rd3, %r2, 4;\n  add.s64 %rd4, %rd0, %rd3;\n"
+      "  st.global.u32 [%rd4], %r2;\n  bar.sync 0;\n  xor.b32 %r3, %r2, 7;\n  mul.wide.u32 %rd3, %r3, 4;\n"
+      "  add.s64 %rd5, %rd0, %rd3;\n  ld.global.u32 %r5, [%rd5];\n  bar.sync 0;\n  st.global.u32 [%rd4], %r5;\n"
+      "  bar.sync 0;\n  ret;",
+      {8, 1, 1});
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_THAT(out.Run(8), ElementsAre(7, 6, 5, 4, 3, 2, 1, 0));
+}
+
+TEST(Lower, SaysHowManyBlocksAreMissing) {
+  std::string body = "  ld.global.u32 %r2, [%rd1];\n";
+  for (int i = 0; i < 70; ++i) body += fmt::format("  mul.lo.s32 %r2, %r2, %r2;\n  xor.b32 %r2, %r2, {};\n", i + 1);
+  const Lowered out = LowerBody(body + "  st.global.u32 [%rd0], %r2;\n  ret;");
+  EXPECT_EQ(out.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(out.status.message()), HasSubstr(" machine blocks, the ROM holds 32"));
+}
+
+TEST(Lower, SaysHowManyRegistersAreMissing) {
+  std::string body;
+  for (int i = 0; i < 20; ++i) body += fmt::format("  ld.global.u32 %r{}, [%rd1+{}];\n", i + 10, 4 * (i % 10));
+  for (int i = 0; i < 20; ++i) body += fmt::format("  st.global.u32 [%rd0+{}], %r{};\n", 4 * (i % 10), i + 10);
+  const Lowered out = LowerBody(body + "  ret;");
+  EXPECT_EQ(out.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(out.status.message()), HasSubstr(" registers, 15 usable"));
+}
+
+TEST(Lower, IsDeterministic) {
+  const char* body =
+      "  ld.global.u32 %r2, [%rd1];\n  ld.global.u32 %r3, [%rd2];\nL:\n  add.s32 %r2, %r2, %r3;\n"
+      "  min.u32 %r3, %r3, %r2;\n  setp.lt.s32 %p1, %r2, 100;\n  @%p1 bra L;\n  st.global.u32 [%rd0], %r2;\n  ret;";
+  const Lowered a = LowerBody(body), b = LowerBody(body);
+  ASSERT_TRUE(a.status.ok()) << a.status;
+  EXPECT_EQ(a.launch.program.blocks, b.launch.program.blocks);
+}
+
+}  // namespace
+}  // namespace qgpu::lower
