@@ -169,6 +169,8 @@ class Translator {
 
   absl::StatusOr<int> CompareOperands(const PtxInstruction& in, Modifiers& modifiers, int* other);
   absl::StatusOr<int> ReadAddress(const PtxInstruction& in, const Operand& operand, uint64_t* offset);
+  bool IsWideRegister(const Operand& operand) const;
+  absl::Status WriteLoaded(const PtxInstruction& in, int value, const ptx::TypeInfo& type);
   int WordOf(int base, uint64_t offset, int bits, int* bit);
   absl::Status FinishMemoryAccess(const PtxInstruction& in, int value, uint64_t offset);
 
@@ -772,6 +774,19 @@ int Translator::WordOf(int base, uint64_t offset, int bits, int* bit) {
   return Emit(IrOp::kAnd, Type::kI64, {address, f().Constant(Type::kI64, ~inside)});
 }
 
+bool Translator::IsWideRegister(const Operand& operand) const {
+  return operand.kind == OperandKind::kRegister &&
+         TypeOf(ptx::LookUpType(kernel_.registers[operand.index].type)) == Type::kI64;
+}
+
+// A load may write a register that is wider than what it loads.
+absl::Status Translator::WriteLoaded(const PtxInstruction& in, int value, const ptx::TypeInfo& type) {
+  if (IsWideRegister(in.operands[0]) && f().at(value).type == Type::kI32) {
+    value = Emit(type.kind == TypeKind::kSigned ? IrOp::kSignExt : IrOp::kZeroExt, Type::kI64, {value});
+  }
+  return Write(in, in.operands[0], value);
+}
+
 absl::Status Translator::Load(const PtxInstruction& in, const Row&) {
   Modifiers modifiers(in.modifiers);
   const bool is_parameter = modifiers.Take("param");
@@ -789,7 +804,7 @@ absl::Status Translator::Load(const PtxInstruction& in, const Row&) {
     }
     const uint64_t offset = address.value + address.elements[0].value;
     QGPU_ASSIGN_OR_RETURN(const int word, ParameterWordOf(in, address.elements[0].name, offset, info->bits));
-    return Write(in, in.operands[0], info->bits < 32 ? Extend(word, *info) : word);
+    return WriteLoaded(in, info->bits < 32 ? Extend(word, *info) : word, *info);
   }
   if (info->bits == 64) return Unsupported(in, "64-bit values in memory");
   uint64_t offset = 0;
@@ -800,7 +815,7 @@ absl::Status Translator::Load(const PtxInstruction& in, const Row&) {
   f().at(value).constant = is_constant;
   QGPU_RETURN_IF_ERROR(FinishMemoryAccess(in, value, offset));
   if (bit >= 0) value = Extend(Emit32(IrOp::kShr, {value, bit}), *info);
-  return Write(in, in.operands[0], value);
+  return WriteLoaded(in, value, *info);
 }
 
 absl::Status Translator::Store(const PtxInstruction& in, const Row&) {
@@ -813,7 +828,9 @@ absl::Status Translator::Store(const PtxInstruction& in, const Row&) {
   QGPU_RETURN_IF_ERROR(Expect(in, 2));
   uint64_t offset = 0;
   QGPU_ASSIGN_OR_RETURN(const int base, ReadAddress(in, in.operands[0], &offset));
-  QGPU_ASSIGN_OR_RETURN(const int value, Read(in, in.operands[1], Type::kI32));
+  const bool wide = IsWideRegister(in.operands[1]);  // stores its low half
+  QGPU_ASSIGN_OR_RETURN(int value, Read(in, in.operands[1], wide ? Type::kI64 : Type::kI32));
+  if (wide) value = Emit(IrOp::kTruncate, Type::kI32, {value});
   return FinishMemoryAccess(in, Emit(IrOp::kStore, Type::kNone, {base, value}), offset);
 }
 

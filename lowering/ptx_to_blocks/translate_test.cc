@@ -97,6 +97,11 @@ TEST(Translate, SixteenBitValuesAreExtendedBeforeTheirHighBitsMatter) {
             "  exit\n");
 }
 
+TEST(Translate, LoadsAndStoresOfWiderRegisters) {
+  EXPECT_EQ(Renumbered(SimplifiedText("  ld.global.s32 %rd3, [%rd1];\n  st.global.u32 [%rd0], %rd3;\n  ret;")),
+            "block 0:\n  v0 = load $4\n  store $3, v0\n  exit\n");
+}
+
 TEST(Translate, UnsupportedInstructionIsNamedWithItsLines) {
   const absl::StatusOr<Translation> translation = TranslateBody("  .loc 1 42 7\n  div.s32 %r2, %r0, %r1;\n  ret;");
   EXPECT_EQ(translation.status().code(), absl::StatusCode::kUnimplemented);
