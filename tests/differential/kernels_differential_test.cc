@@ -34,6 +34,14 @@ TEST(KernelsDifferential, EveryCaseAgrees) {
   EXPECT_GE(cases, 36);
 }
 
+TEST(KernelsDifferential, DotDemoTakesFewTokens) {
+  const absl::StatusOr<KernelSuite> suite = LoadSuite("kernels");
+  ASSERT_TRUE(suite.ok()) << suite.status();
+  for (const KernelCase& item : suite->cases) {
+    if (item.Id() == "dot/demo") EXPECT_LE(CompareEngines(item.spec).tokens, 24);
+  }
+}
+
 TEST(KernelsDifferential, TrapsAndRefusalsAsTheSuitesExpect) {
   for (const std::string& suite_name : EmbeddedSuiteNames()) {
     const absl::StatusOr<KernelSuite> suite = LoadSuite(suite_name);
