@@ -15,10 +15,13 @@ class MarginWatcher {
  public:
   explicit MarginWatcher(bool enabled) : enabled_(enabled) {}
   virtual ~MarginWatcher() = default;
+  bool enabled() const { return enabled_; }
+  float last_margin() const { return last_; }
   float smallest_margin() const { return smallest_; }
 
  protected:
   bool enabled_;
+  float last_ = std::numeric_limits<float>::infinity();
   float smallest_ = std::numeric_limits<float>::infinity();
 };
 
@@ -69,9 +72,8 @@ class SparseExecutor : public Executor, public MarginWatcher {
     embedding_.Scatter(id, 1.0f, residual_.data());
     for (Layer<Number>& layer : layers_) layer.Forward(residual_.data(), workspace_);
     if (!enabled_) return head_.Argmax(residual_.data(), workspace_, nullptr);
-    float margin = 0;
-    const int32_t next = head_.Argmax(residual_.data(), workspace_, &margin);
-    smallest_ = std::min(smallest_, margin);
+    const int32_t next = head_.Argmax(residual_.data(), workspace_, &last_);
+    smallest_ = std::min(smallest_, last_);
     return next;
   }
 
@@ -92,6 +94,12 @@ std::unique_ptr<Executor> Make(std::shared_ptr<const Circuit> circuit, DataType 
   return std::make_unique<SparseExecutor<BFloat16>>(std::move(circuit), type, watch_margins);
 }
 
+const MarginWatcher& Watcher(const Executor& executor) {
+  const auto* watcher = dynamic_cast<const MarginWatcher*>(&executor);
+  QGPU_CHECK(watcher != nullptr && watcher->enabled(), "not a margin watching executor");
+  return *watcher;
+}
+
 }  // namespace
 }  // namespace sparse
 
@@ -103,10 +111,8 @@ std::unique_ptr<Executor> MakeMarginWatchingExecutor(std::shared_ptr<const Circu
   return sparse::Make(std::move(circuit), type, true);
 }
 
-float SmallestMargin(const Executor& executor) {
-  const auto* watcher = dynamic_cast<const sparse::MarginWatcher*>(&executor);
-  QGPU_CHECK(watcher != nullptr, "not a sparse executor");
-  return watcher->smallest_margin();
-}
+float LastMargin(const Executor& executor) { return sparse::Watcher(executor).last_margin(); }
+
+float SmallestMargin(const Executor& executor) { return sparse::Watcher(executor).smallest_margin(); }
 
 }  // namespace qgpu

@@ -19,10 +19,12 @@ namespace qgpu {
 // executors can share a circuit.
 std::unique_ptr<Executor> MakeSparseExecutor(std::shared_ptr<const Circuit> circuit, DataType type);
 
-// The smallest difference between the largest and the second largest logit over all positions fed since the executor
-// was made: how near the model came to writing another token. `executor` comes from MakeSparseExecutor with
-// `watch_margins`; the argmax costs twice the time then.
+// The same, watching how near the model comes to writing another token: the difference between the largest logit and
+// that of the next best id. Finding the largest costs twice the time then.
 std::unique_ptr<Executor> MakeMarginWatchingExecutor(std::shared_ptr<const Circuit> circuit, DataType type);
+// At the last position fed, and the smallest of all positions since the executor was made. (Between the host's tokens
+// the model has nothing to write, and a margin means nothing.) `executor` comes from MakeMarginWatchingExecutor.
+float LastMargin(const Executor& executor);
 float SmallestMargin(const Executor& executor);
 
 }  // namespace qgpu
