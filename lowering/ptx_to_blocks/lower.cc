@@ -1,6 +1,9 @@
 #include "lowering/ptx_to_blocks/lower.h"
 
+#include <set>
+
 #include "lowering/ptx_to_blocks/emit.h"
+#include "lowering/ptx_to_blocks/if_convert.h"
 #include "lowering/ptx_to_blocks/narrow.h"
 #include "lowering/ptx_to_blocks/phi_plan.h"
 #include "lowering/ptx_to_blocks/schedule.h"
@@ -23,7 +26,12 @@ LaunchFacts FactsOf(const LoweringInput& input, const std::vector<ParameterWord>
   return facts;
 }
 
-absl::StatusOr<Program> PackAndEmit(IrFunction& function, const LaunchFacts& facts, const MachineGeometry& geometry) {
+struct Packed {
+  Program program;
+  int64_t cost = 0;
+};
+
+absl::StatusOr<Packed> PackAndEmit(IrFunction function, const LaunchFacts& facts, const MachineGeometry& geometry) {
   Selection selection = SelectInstructions(function, AnalyzeFlow(function));
   SplitConflictingEdges(function, selection);
   const FlowGraph flow = AnalyzeFlow(function);
@@ -33,7 +41,37 @@ absl::StatusOr<Program> PackAndEmit(IrFunction& function, const LaunchFacts& fac
   if (!schedule.complete) {
     return absl::UnimplementedError("a loop that rotates more than four values at once is not supported");
   }
-  return EmitProgram(function, flow, std::move(schedule), geometry);
+  Packed out;
+  out.cost = schedule.cost;
+  QGPU_ASSIGN_OR_RETURN(out.program, EmitProgram(function, flow, std::move(schedule), geometry));
+  return out;
+}
+
+// Rewrites that usually pay, but not for every kernel: each combination is packed, and the cheapest that fits is taken.
+struct Variant {
+  bool replace_counters, convert_branches;
+};
+constexpr Variant kVariants[] = {{true, true}, {true, false}, {false, true}, {false, false}};
+
+IrFunction Rewritten(IrFunction function, const Variant& variant, const LaunchFacts& facts) {
+  while (variant.replace_counters && ReplaceCounters(function, facts)) Simplify(function);
+  while (variant.convert_branches && ConvertShortBranches(function)) Simplify(function);
+  return function;
+}
+
+absl::StatusOr<Program> PackBestVariant(const IrFunction& function, const LaunchFacts& facts,
+                                        const MachineGeometry& geometry) {
+  absl::StatusOr<Packed> best = absl::InternalError("no variant");
+  std::set<std::string> seen;
+  for (const Variant& variant : kVariants) {
+    IrFunction rewritten = Rewritten(function, variant, facts);
+    if (!seen.insert(ToText(rewritten)).second) continue;
+    absl::StatusOr<Packed> packed = PackAndEmit(std::move(rewritten), facts, geometry);
+    const bool first = seen.size() == 1;
+    if (first || (packed.ok() && (!best.ok() || packed->cost < best->cost))) best = std::move(packed);
+  }
+  QGPU_RETURN_IF_ERROR(best.status());
+  return std::move(best->program);
 }
 
 }  // namespace
@@ -48,10 +86,9 @@ absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   QGPU_RETURN_IF_ERROR(Narrow(function, facts));
   Simplify(function);
   while (ShareByteIndices(function)) Simplify(function);
-  while (ReplaceCounters(function, facts)) Simplify(function);
   LowerPredicatePhis(function);
   LoweredBlocks out;
-  QGPU_ASSIGN_OR_RETURN(out.program, PackAndEmit(function, facts, input.geometry));
+  QGPU_ASSIGN_OR_RETURN(out.program, PackBestVariant(function, facts, input.geometry));
   out.words = translation.words;
   return out;
 }

@@ -1,6 +1,7 @@
 // PTX to machine blocks: the stages of this directory in their order. Entry: LowerToBlocks.
 //
-//   Translate -> Simplify -> Narrow -> Simplify -> (strength, if-conversion) -> Select -> Schedule -> Emit
+//   Translate -> Simplify -> Narrow -> loop variables, short branches (strength, if_convert) -> Select -> Schedule ->
+//   Emit
 #pragma once
 
 #include <vector>

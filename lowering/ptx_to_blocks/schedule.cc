@@ -201,6 +201,7 @@ class Scheduler {
     for (int value : packing.read_from_register) out_.in_register[value] = true;
     for (const auto& [value, variable] : packing.fused) out_.variable_of[value] = variable;
     out_.complete = out_.complete && packing.complete;
+    out_.cost += static_cast<int64_t>(packing.cost) << 3 * std::min(flow_.loop_depth[block], 6);
   }
 
   const IrFunction& f_;

@@ -52,6 +52,7 @@ struct SchedulePlan {
   std::vector<bool> in_register;             // [value] is read from a register somewhere
   std::vector<int> variable_of;              // [value]: phi variables first, then one for each value
   int variables = 0;
+  int64_t cost = 0;      // passes and write-backs in half tokens, a loop's body counted eight times
   bool complete = true;  // false: a join rotates more values at once than a machine block can
 };
 

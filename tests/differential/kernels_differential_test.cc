@@ -38,7 +38,9 @@ TEST(KernelsDifferential, DotDemoTakesFewTokens) {
   const absl::StatusOr<KernelSuite> suite = LoadSuite("kernels");
   ASSERT_TRUE(suite.ok()) << suite.status();
   for (const KernelCase& item : suite->cases) {
-    if (item.Id() == "dot/demo") EXPECT_LE(CompareEngines(item.spec).tokens, 24);
+    if (item.Id() == "dot/demo") {
+      EXPECT_LE(CompareEngines(item.spec).tokens, 24);
+    }
   }
 }
 
