@@ -1,6 +1,5 @@
 #include "coordinator/run/case.h"
 
-#include <algorithm>
 #include <chrono>
 #include <future>
 
@@ -10,7 +9,7 @@
 namespace qgpu {
 namespace {
 
-// Tokens beyond the reference's that a launch may write before it is stopped, when it has already written a wrong one.
+// A launch is stopped once it has written so many tokens more than the reference: it is wrong beyond doubt.
 constexpr int64_t kTokensAfterTheEnd = 64;
 
 double Milliseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-6; }
@@ -105,12 +104,6 @@ absl::Status AskOracle(const LaunchSpec& spec, bool with_native, const CaseOptio
   return absl::OkStatus();
 }
 
-// True while `ids` may still become the reference trace, or has not gone beyond its end by much.
-bool WorthContinuing(std::span<const int32_t> ids, const std::vector<int32_t>& reference) {
-  if (std::ssize(ids) < std::ssize(reference) + kTokensAfterTheEnd) return true;
-  return std::equal(reference.begin(), reference.end(), ids.begin());
-}
-
 std::vector<Sample> LaunchSamples(const WorkerLaunch& launch, int64_t wall_ns) {
   std::vector<Sample> samples = {{"prefill", "ms", Milliseconds(launch.prefill_ns)},
                                  {"decode", "ms", Milliseconds(launch.decode_ns)},
@@ -173,7 +166,6 @@ absl::StatusOr<std::shared_ptr<const PreparedCase>> PrepareCase(const KernelCase
   judge.expect_text = judge.expects_trap ? kernel_case.expect_text : "";
   judge.source_name = kernel_case.spec.source.name;
   judge.replay = options.replay;
-  prepared->reference_ids = TokenIds(judge.reference.tokens);
   prepared->host_ids = TokenIds(HostTokens(judge.launch));
   const bool with_native = !judge.expects_trap && judge.reference.end != LaunchEnd::kBudget;
   QGPU_RETURN_IF_ERROR(AskOracle(kernel_case.spec, with_native, options, oracle, stop, *prepared));
@@ -188,10 +180,11 @@ AttemptOutcome RunAttempt(const PreparedCase& prepared, const CaseOptions& optio
     outcome.message = prepared.settled->message;
     return outcome;
   }
+  const int64_t longest = std::ssize(prepared.judge.reference.tokens) + kTokensAfterTheEnd;
   const Stopwatch watch;
   const auto launch = worker.RunLaunch(
       prepared.host_ids, {prepared.judge.token_budget, options.launch_limit_ms},
-      [&prepared](std::span<const int32_t> ids) { return WorthContinuing(ids, prepared.reference_ids); }, stop);
+      [longest](std::span<const int32_t> ids) { return std::ssize(ids) < longest; }, stop);
   if (!launch.ok()) return FailedLaunch(launch.status(), worker);
   JudgeInput input = prepared.judge;
   input.model.tokens = launch->ids;

@@ -30,11 +30,10 @@ struct PreparedCase {
   // How the case ends without a launch: refused (which may be what is expected), or the oracle could not be asked.
   std::optional<Settled> settled;
 
-  JudgeInput judge;                    // without the model's evidence
-  std::vector<int32_t> reference_ids;  // of the coordinator's own interpreter
-  std::vector<int32_t> oracle_ids;     // judge.interpreter points here
-  std::vector<int32_t> host_ids;       // what is fed
-  std::vector<Sample> samples;         // lowering and oracle times
+  JudgeInput judge;                 // without the model's evidence
+  std::vector<int32_t> oracle_ids;  // judge.interpreter points here
+  std::vector<int32_t> host_ids;    // what is fed
+  std::vector<Sample> samples;      // lowering and oracle times
 };
 
 // Lowers the case, interprets it here, and asks the oracle for its interpreter's and its native run. The native engine
@@ -51,8 +50,7 @@ struct AttemptOutcome {
   std::vector<Sample> samples;
 };
 
-// Launches on `worker`, judges. A launch that has gone wrong beyond doubt (more tokens than the reference, and not the
-// same ones) is stopped.
+// Launches on `worker`, judges. A launch that writes many more tokens than the reference is stopped.
 AttemptOutcome RunAttempt(const PreparedCase& prepared, const CaseOptions& options, WorkerClient& worker,
                           std::stop_token stop);
 
