@@ -49,12 +49,14 @@ absl::StatusOr<Packed> PackAndEmit(IrFunction function, const LaunchFacts& facts
 
 // Rewrites that usually pay, but not for every kernel: each combination is packed, and the cheapest that fits is taken.
 struct Variant {
-  bool replace_counters, convert_branches;
+  bool replace_counters, convert_branches, rebase_indices;
 };
-constexpr Variant kVariants[] = {{true, true}, {true, false}, {false, true}, {false, false}};
+constexpr Variant kVariants[] = {{true, true, false},   {true, false, false}, {false, true, false},
+                                 {false, false, false}, {true, true, true},   {true, false, true}};
 
 IrFunction Rewritten(IrFunction function, const Variant& variant, const LaunchFacts& facts) {
   while (variant.replace_counters && ReplaceCounters(function, facts)) Simplify(function);
+  while (variant.rebase_indices && RebaseIndices(function)) Simplify(function);
   while (variant.convert_branches && ConvertShortBranches(function)) Simplify(function);
   return function;
 }

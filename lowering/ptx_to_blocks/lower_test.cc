@@ -153,6 +153,18 @@ TEST(Lower, DivergentBranchesJoinAtAHigherBlock) {
   EXPECT_EQ(last_exec.mask(), 15);  // all lanes together again
 }
 
+TEST(Lower, ShortBranchesBecomePredication) {
+  const char* body =
+      "  mov.u32 %r2, %tid.x;\n  mul.wide.u32 %rd3, %r2, 4;\n  add.s64 %rd4, %rd0, %rd3;\n"
+      "  add.s64 %rd5, %rd1, %rd3;\n  ld.global.u32 %r3, [%rd5];\n  mov.u32 %r4, 50;\n"
+      "  setp.gt.s32 %p1, %r3, 2;\n  @!%p1 bra SKIP;\n  ld.global.u32 %r4, [%rd2];\n"
+      "  st.global.u32 [%rd4+16], 9;\nSKIP:\n  add.s32 %r4, %r4, %r3;\n  st.global.u32 [%rd4], %r4;\n  ret;";
+  Lowered out = LowerBody(body, {4, 1, 1});
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_THAT(out.Run(8), ElementsAre(51, 52, 13, 14, 0, 0, 9, 9));
+  for (const MachineBlock& block : out.launch.program.blocks) EXPECT_EQ(block.control.condition, kGuardAlways);
+}
+
 TEST(Lower, PredicatePhis) {
   Lowered out = LowerBody(
       "  setp.lt.s32 %p1, %r0, %r1;\n  mov.u32 %r2, 0;\nL:\n  @!%p1 bra DONE;\n  add.s32 %r2, %r2, 1;\n"

@@ -137,6 +137,10 @@ TEST(Strength, PointersThatWalkTogetherShareAnIndexAndTheCounterGoes) {
   EXPECT_EQ(phis(), 3);
   EXPECT_TRUE(ReplaceCounters(out.function, out.facts));
   EXPECT_EQ(phis(), 2);
+  EXPECT_TRUE(RebaseIndices(out.function));
+  Simplify(out.function);
+  EXPECT_THAT(ToText(out.function), HasSubstr(", 0\n  if"));  // the end is zero now
+  EXPECT_FALSE(RebaseIndices(out.function));
 }
 
 TEST(Strength, CounterStaysWhereItsScaledEndCouldWrap) {

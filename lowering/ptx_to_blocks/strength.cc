@@ -128,6 +128,27 @@ int IndexLike(IrFunction& function, const Walk& like, int start) {
   return index;
 }
 
+// The one block from which the walk's loop is entered, or -1.
+int EntryOf(const IrFunction& function, const Walk& walk) {
+  const IrInstruction& phi = function.at(walk.phi);
+  int entry = -1;
+  for (size_t i = 0; i < phi.args.size(); ++i) {
+    if (phi.args[i] != walk.start) continue;
+    if (entry >= 0) return -1;
+    entry = phi.phi_blocks[i];
+  }
+  return entry;
+}
+
+int Append(IrFunction& function, int block, IrOp op, int a, int b) {
+  IrInstruction in;
+  in.op = op;
+  in.type = Type::kI32;
+  in.args = {a, b};
+  in.origin = function.blocks[block].end.origin;
+  return function.Add(block, in);
+}
+
 // ---- counters ----
 
 // The comparisons that are all a counter is used for, or nullopt.
@@ -185,7 +206,7 @@ class CounterReplacer {
     const int64_t limit = int64_t{1} << 30;
     const int64_t fastest = std::max(std::abs(index.step), std::abs(counter.step));
     if (fastest > 1 << 20 || facts_.token_budget > limit / fastest) return false;
-    const int entry = EntryOf(counter);
+    const int entry = EntryOf(f_, counter);
     if (entry < 0) return false;
     for (int compare : compares) {
       if (!Reachable(counter, EndOf(counter, compare), factor, limit)) return false;
@@ -196,32 +217,12 @@ class CounterReplacer {
       const int walked = ValueInIndex(counter, index, compare);
       IrInstruction& in = f_.at(compare);
       in.args = {walked, -1};
-      const int distance = Append(entry, IrOp::kSub, end, counter.start);
-      const int scaled = Append(entry, IrOp::kMul, distance, f_.Constant(Type::kI32, static_cast<uint64_t>(factor)));
-      f_.at(compare).args[1] = Append(entry, IrOp::kAdd, scaled, index.start);
+      const int distance = Append(f_, entry, IrOp::kSub, end, counter.start);
+      const int scaled =
+          Append(f_, entry, IrOp::kMul, distance, f_.Constant(Type::kI32, static_cast<uint64_t>(factor)));
+      f_.at(compare).args[1] = Append(f_, entry, IrOp::kAdd, scaled, index.start);
     }
     return true;
-  }
-
-  int Append(int block, IrOp op, int a, int b) {
-    IrInstruction in;
-    in.op = op;
-    in.type = Type::kI32;
-    in.args = {a, b};
-    in.origin = f_.blocks[block].end.origin;
-    return f_.Add(block, in);
-  }
-
-  // The one block from which the loop is entered.
-  int EntryOf(const Walk& walk) const {
-    const IrInstruction& phi = f_.at(walk.phi);
-    int entry = -1;
-    for (size_t i = 0; i < phi.args.size(); ++i) {
-      if (phi.args[i] != walk.start) continue;
-      if (entry >= 0) return -1;
-      entry = phi.phi_blocks[i];
-    }
-    return entry;
   }
 
   int EndOf(const Walk& counter, int compare) const {
@@ -264,6 +265,71 @@ class CounterReplacer {
   const std::vector<std::vector<Use>> uses_;
 };
 
+// ---- indices that end at zero ----
+
+class IndexRebaser {
+ public:
+  explicit IndexRebaser(IrFunction& function)
+      : f_(function), flow_(AnalyzeFlow(function)), uses_(FindUses(function, flow_)) {}
+
+  // One index at a time, as in CounterReplacer.
+  bool Run() {
+    for (int block : flow_.order) {
+      for (const Walk& walk : WalksIn(f_, block)) {
+        if (Rebase(walk)) return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  bool Rebase(const Walk& walk) {
+    if (walk.steps.size() != 1) return false;
+    const int step = walk.steps[0], entry = EntryOf(f_, walk);
+    std::vector<int> sums;
+    for (const Use& use : uses_[walk.phi]) {
+      if (use.user == step) continue;
+      if (use.user < 0 || !IsArrayAddress(walk.phi, use.user)) return false;
+      sums.push_back(use.user);
+    }
+    int compare = -1;
+    for (const Use& use : uses_[step]) {
+      if (use.user == walk.phi) continue;
+      if (use.user < 0 || compare >= 0 || f_.at(use.user).op != IrOp::kCompare) return false;
+      compare = use.user;
+    }
+    if (entry < 0 || compare < 0 || sums.empty() || f_.at(compare).args[0] != step) return false;
+    const int end = f_.at(compare).args[1];
+    const bool equality = f_.at(compare).compare == Compare::kEq || f_.at(compare).compare == Compare::kNe;
+    const bool is_zero = f_.IsConstant(end) && f_.at(end).immediate == 0;
+    const bool known_at_entry =
+        f_.IsPlaceless(end) || f_.at(end).block == entry || flow_.Dominates(f_.at(end).block, entry);
+    if (!equality || is_zero || !known_at_entry) return false;
+    const int start = Append(f_, entry, IrOp::kSub, walk.start, end);
+    std::replace(f_.at(walk.phi).args.begin(), f_.at(walk.phi).args.end(), walk.start, start);
+    f_.at(compare).args = {step, f_.Constant(Type::kI32, 0)};
+    for (int sum : sums) {
+      const int parameter = f_.at(sum).args[0] == walk.phi ? f_.at(sum).args[1] : f_.at(sum).args[0];
+      const int base = Append(f_, entry, IrOp::kAdd, end, parameter);
+      f_.at(sum).args = {walk.phi, base};
+    }
+    return true;
+  }
+
+  // index + parameter, which only accesses use.
+  bool IsArrayAddress(int index, int sum) const {
+    const IrInstruction& in = f_.at(sum);
+    if (in.op != IrOp::kAdd) return false;
+    const int other = in.args[0] == index ? in.args[1] : in.args[0];
+    return IsParameter(f_, other) &&
+           std::all_of(uses_[sum].begin(), uses_[sum].end(), [](const Use& use) { return use.address; });
+  }
+
+  IrFunction& f_;
+  const FlowGraph flow_;
+  const std::vector<std::vector<Use>> uses_;
+};
+
 }  // namespace
 
 bool ShareByteIndices(IrFunction& function) {
@@ -298,6 +364,8 @@ bool ShareByteIndices(IrFunction& function) {
   function.ReplaceUses(replacement);
   return changed;
 }
+
+bool RebaseIndices(IrFunction& function) { return IndexRebaser(function).Run(); }
 
 bool ReplaceCounters(IrFunction& function, const LaunchFacts& facts) { return CounterReplacer(function, facts).Run(); }
 

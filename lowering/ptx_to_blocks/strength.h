@@ -4,7 +4,10 @@
 //     with equal walks share one index (an access adds the parameter for nothing: it is a special word);
 //   - a counter that is only compared with its end is replaced by an index that walks in step with it, where the
 //   launch's
-//     bounds prove that no product wraps.
+//     bounds prove that no product wraps;
+//   - an index that is compared with its end counts up to zero instead, from bases moved by as much: the addition's own
+//     predicate then says when it ends, and the comparison needs no slot. That takes a register for each base, and pays
+//     only where the slot is short.
 // Runs on 32-bit values, after Narrow.
 #pragma once
 
@@ -16,5 +19,6 @@ namespace qgpu::lower {
 // True where something changed; Simplify afterwards removes what became dead.
 bool ShareByteIndices(IrFunction& function);
 bool ReplaceCounters(IrFunction& function, const LaunchFacts& facts);
+bool RebaseIndices(IrFunction& function);
 
 }  // namespace qgpu::lower
