@@ -44,7 +44,7 @@ std::string FormatReport(const BuiltCircuit& built, const std::string& hash, siz
   text += fmt::format("layers               {} of at most {}\n", report.layers.size(), CircuitLimits{}.layers);
   text += fmt::format("neurons, widest      {} of at most {}\n", widest.neurons, CircuitLimits{}.neurons);
   text += fmt::format("heads, most          {} of at most {}\n", widest.heads, CircuitLimits{}.heads);
-  text += fmt::format("residual dimensions  {} of at most {}, after {} of the base\n", circuit.width,
+  text += fmt::format("residual dimensions  {} of at most {}, after {} of the base\n", report.dimensions,
                       CircuitLimits{}.dimensions, circuit.base_hidden);
   text += fmt::format("machine ids          {}\n", report.machine_ids);
   text += fmt::format("non-zero weights     {} ({} bytes in the file)\n", report.nonzero_weights, file_bytes);
