@@ -159,6 +159,28 @@ TEST(ModelShape, RefusalsNameTheField) {
   EXPECT_FALSE(ParseModelShape("[]").ok());
 }
 
+// Damages a good config at random: whatever is accepted has a tensor list of sane sizes.
+TEST(ModelShape, RandomDamageIsRefusedOrHarmless) {
+  const std::string good = ModelShapeToConfig(SmallShape(), "bfloat16", 256);
+  SplitMix64 random(11);
+  int accepted = 0;
+  for (int trial = 0; trial < 5000; ++trial) {
+    std::string config = good;
+    for (uint32_t change = 0; change <= random.Below(4); ++change) {
+      const uint32_t at = random.Below(static_cast<uint32_t>(config.size()));
+      const uint32_t kind = random.Below(3);
+      if (kind == 0) config[at] = static_cast<char>(random.Below(256));
+      if (kind == 1) config[at] = static_cast<char>('0' + random.Below(10));
+      if (kind == 2) config.insert(at, 1 + random.Below(3), static_cast<char>('0' + random.Below(10)));
+    }
+    auto shape = ParseModelShape(config);
+    if (!shape.ok()) continue;
+    ++accepted;
+    for (const TensorSpec& spec : ModelTensors(*shape)) ASSERT_GT(spec.elements(), 0) << config;
+  }
+  EXPECT_GT(accepted, 100);
+}
+
 TEST(RandomBase, IsTheSameOnEveryMachine) {
   const std::string directory = TestDirectory();
   ASSERT_TRUE(WriteRandomBase(directory, EmbeddedBaseShape(), kEmbeddedBaseSeed).ok());

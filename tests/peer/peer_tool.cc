@@ -7,6 +7,9 @@
 //   peer_tool export-synthetic BASE OUT TYPE TRACE    writes the embedded base, and the dense export of a synthetic
 //                                            digital circuit on it; TRACE gets the prompt's and the launch's token ids,
 //                                            a line each, as our own executor writes them in split form
+//   peer_tool export-machine BASE OUT TYPE TRACE      the same for the machine's own circuit and the dot demo, the
+//   trace
+//                                            as the reference interpreter writes it
 #include <cstdlib>
 #include <sstream>
 
@@ -17,7 +20,9 @@
 #include "model/forward/torch/torch_executor.h"
 #include "model/merge/export.h"
 #include "model/merge/test_circuit.h"
+#include "model/weights/build_circuit.h"
 #include "model/weights/synthetic_circuit.h"
+#include "tests/dense/suite_traces.h"
 
 namespace qgpu {
 namespace {
@@ -108,10 +113,26 @@ absl::Status ExportSynthetic(const std::vector<std::string>& args) {
   return WriteFileAtomically(args[4], Line(prompt, shape.vocabulary) + Line(trace, shape.vocabulary));
 }
 
+absl::Status ExportMachine(const std::vector<std::string>& args) {
+  QGPU_ASSIGN_OR_RETURN(const DataType type, ParseType(args[3]));
+  const ModelShape shape = EmbeddedBaseShape();
+  QGPU_ASSIGN_OR_RETURN(const BuiltCircuit built, BuildCircuit(static_cast<int>(shape.hidden)));
+  QGPU_RETURN_IF_ERROR(WriteRandomBase(args[1], shape, kEmbeddedBaseSeed));
+  ExportOptions options;
+  options.type = type;
+  QGPU_RETURN_IF_ERROR(ExportDense(built.circuit, args[1], args[2], options));
+  QGPU_ASSIGN_OR_RETURN(const SuiteTrace demo, DotDemo());
+  std::vector<int32_t> prompt, trace;
+  for (Token token : demo.host) prompt.push_back(TokenToId(token));
+  for (Token token : demo.trace) trace.push_back(TokenToId(token));
+  return WriteFileAtomically(args[4], Line(prompt, shape.vocabulary) + Line(trace, shape.vocabulary));
+}
+
 absl::Status Run(const std::vector<std::string>& args) {
   if (args.size() == 6 && args[0] == "logits") return WriteLogits(args);
   if (args.size() == 5 && args[0] == "random-base") return WriteBase(args);
   if (args.size() == 5 && args[0] == "export-synthetic") return ExportSynthetic(args);
+  if (args.size() == 5 && args[0] == "export-machine") return ExportMachine(args);
   return absl::InvalidArgumentError("usage: see the top of peer_tool.cc");
 }
 
