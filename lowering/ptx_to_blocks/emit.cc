@@ -11,8 +11,9 @@ constexpr int kExits = -1;
 
 class Emitter {
  public:
-  Emitter(const IrFunction& function, const FlowGraph& flow, SchedulePlan plan, const MachineGeometry& geometry)
-      : f_(function), flow_(flow), plan_(std::move(plan)), geometry_(geometry) {}
+  Emitter(const IrFunction& function, const FlowGraph& flow, const Layout& layout, SchedulePlan plan,
+          const MachineGeometry& geometry)
+      : f_(function), flow_(flow), order_(layout.order), plan_(std::move(plan)), geometry_(geometry) {}
 
   absl::StatusOr<Program> Run() {
     ForceBlocks();
@@ -43,19 +44,19 @@ class Emitter {
   // Some basic blocks without instructions need a machine block all the same: those that branch or wait, the start when
   // it is not what comes first, and one in each cycle.
   void ForceBlocks() {
-    for (int block : flow_.order) {
+    for (int block : order_) {
       const TerminatorKind kind = f_.blocks[block].end.kind;
       const bool acts = kind == TerminatorKind::kBarrier || kind == TerminatorKind::kBranch;
       if (Empty(block) && (acts || Resolve(block) == -2)) plan_.basic_blocks[block].blocks.emplace_back();
     }
-    for (int block : flow_.order) {  // a barrier needs a place to go on at
+    for (int block : order_) {  // a barrier needs a place to go on at
       const Terminator& end = f_.blocks[block].end;
       if (end.kind == TerminatorKind::kBarrier && Resolve(end.target) == kExits) {
         plan_.basic_blocks[end.target].blocks.emplace_back();
       }
     }
-    const int first = *std::find_if(flow_.order.begin(), flow_.order.end() - 1, [&](int b) { return !Empty(b); });
-    const int entry = flow_.order[0];
+    const int first = *std::find_if(order_.begin(), order_.end() - 1, [&](int b) { return !Empty(b); });
+    const int entry = order_[0];
     if (Resolve(entry) != first || Empty(first)) {
       if (Empty(entry)) plan_.basic_blocks[entry].blocks.emplace_back();
     }
@@ -65,7 +66,7 @@ class Emitter {
 
   void LayOut() {
     first_flat_.assign(f_.blocks.size(), -1);
-    for (int block : flow_.order) {
+    for (int block : order_) {
       first_flat_[block] = static_cast<int>(flat_.size());
       for (BlockPlan& plan : plan_.basic_blocks[block].blocks) {
         flat_.push_back({&plan, {}, {}});
@@ -181,6 +182,7 @@ class Emitter {
 
   const IrFunction& f_;
   const FlowGraph& flow_;
+  const std::vector<int>& order_;
   SchedulePlan plan_;
   const MachineGeometry& geometry_;
   std::vector<FlatBlock> flat_;
@@ -192,9 +194,9 @@ class Emitter {
 
 }  // namespace
 
-absl::StatusOr<Program> EmitProgram(const IrFunction& function, const FlowGraph& flow, SchedulePlan plan,
-                                    const MachineGeometry& geometry) {
-  return Emitter(function, flow, std::move(plan), geometry).Run();
+absl::StatusOr<Program> EmitProgram(const IrFunction& function, const FlowGraph& flow, const Layout& layout,
+                                    SchedulePlan plan, const MachineGeometry& geometry) {
+  return Emitter(function, flow, layout, std::move(plan), geometry).Run();
 }
 
 }  // namespace qgpu::lower

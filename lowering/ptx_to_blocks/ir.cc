@@ -80,10 +80,6 @@ void ForEachOperand(const IrInstruction& instruction, const std::function<void(i
 
 bool HasSideEffect(const IrInstruction& instruction) { return instruction.op == IrOp::kStore; }
 
-bool IsPure(const IrInstruction& instruction) {
-  return instruction.op != IrOp::kStore && instruction.op != IrOp::kLoad && instruction.op != IrOp::kPhi;
-}
-
 bool IsCommutative(IrOp op) {
   switch (op) {
     case IrOp::kAdd:
@@ -232,28 +228,19 @@ std::vector<std::vector<bool>> FindLoops(const FlowGraph& flow) {
   return loops;
 }
 
-// Reorders flow.order so that once a loop is entered all its blocks come before any other.
-void MakeLoopsContiguous(FlowGraph& flow, const std::vector<std::vector<bool>>& loops) {
+// flow.order with each loop's blocks in a row.
+std::vector<int> ContiguousOrder(const FlowGraph& flow, const std::vector<std::vector<bool>>& loops) {
   std::vector<int> order;
-  std::vector<bool> placed(flow.predecessors.size(), false);
+  std::vector<bool> placed(flow.predecessors.size(), false), begun(loops.size(), false);
   const auto ready = [&](int block) {
-    if (placed[block]) return false;
-    for (int predecessor : flow.predecessors[block]) {
-      if (!placed[predecessor] && flow.position[predecessor] < flow.position[block]) return false;
-    }
-    return true;
+    return !placed[block] &&
+           std::all_of(flow.predecessors[block].begin(), flow.predecessors[block].end(), [&](int predecessor) {
+             return placed[predecessor] || flow.position[predecessor] >= flow.position[block];
+           });
   };
   const auto open_loops = [&](int block) {  // loops that have begun and hold `block`
     int count = 0;
-    for (const std::vector<bool>& body : loops) {
-      if (!body[block]) continue;
-      for (int other : order) {
-        if (body[other]) {
-          ++count;
-          break;
-        }
-      }
-    }
+    for (size_t loop = 0; loop < loops.size(); ++loop) count += begun[loop] && loops[loop][block];
     return count;
   };
   while (order.size() < flow.order.size()) {
@@ -268,8 +255,9 @@ void MakeLoopsContiguous(FlowGraph& flow, const std::vector<std::vector<bool>>& 
     }
     placed[best] = true;
     order.push_back(best);
+    for (size_t loop = 0; loop < loops.size(); ++loop) begun[loop] = begun[loop] || loops[loop][best];
   }
-  flow.order = std::move(order);
+  return order;
 }
 
 }  // namespace
@@ -292,14 +280,18 @@ FlowGraph AnalyzeFlow(const IrFunction& function) {
     for (int successor : flow.successors[block]) flow.predecessors[successor].push_back(block);
   }
   FindDominators(flow);
-  const std::vector<std::vector<bool>> loops = FindLoops(flow);
-  flow.loop_depth.assign(count, 0);
-  for (const std::vector<bool>& body : loops) {
-    for (size_t block = 0; block < count; ++block) flow.loop_depth[block] += body[block];
-  }
-  MakeLoopsContiguous(flow, loops);
-  for (size_t i = 0; i < flow.order.size(); ++i) flow.position[flow.order[i]] = static_cast<int>(i);
   return flow;
+}
+
+Layout LayOutBlocks(const FlowGraph& flow) {
+  const std::vector<std::vector<bool>> loops = FindLoops(flow);
+  Layout layout;
+  layout.order = ContiguousOrder(flow, loops);
+  layout.loop_depth.assign(flow.predecessors.size(), 0);
+  for (const std::vector<bool>& body : loops) {
+    for (size_t block = 0; block < body.size(); ++block) layout.loop_depth[block] += body[block];
+  }
+  return layout;
 }
 
 const char* IrOpName(IrOp op) {

@@ -111,23 +111,29 @@ void ForEachOperand(IrInstruction& instruction, const std::function<void(int&)>&
 void ForEachOperand(const IrInstruction& instruction, const std::function<void(int)>& use);
 
 bool HasSideEffect(const IrInstruction& instruction);  // stores
-bool IsPure(const IrInstruction& instruction);         // may run although the kernel would not: no memory, not a phi
 bool IsCommutative(IrOp op);
 Compare Swapped(Compare compare);   // of exchanged operands
 Compare Inverted(Compare compare);  // the opposite result
 
 // What the control flow graph says, computed once and valid until blocks change.
 struct FlowGraph {
-  std::vector<int> order;                      // reachable blocks in reverse post order, loop bodies contiguous
+  std::vector<int> order;                      // reachable blocks in reverse post order
   std::vector<int> position;                   // in `order`; -1: unreachable
   std::vector<std::vector<int>> predecessors;  // reachable ones
   std::vector<std::vector<int>> successors;
   std::vector<int> dominator;  // immediate; -1 for the entry
-  std::vector<int> loop_depth;
 
   bool Dominates(int a, int b) const;
 };
 FlowGraph AnalyzeFlow(const IrFunction& function);
+
+// The order in which blocks are laid out: a reverse post order in which once a loop is entered all its blocks come
+// before any other, so that lanes that leave a loop early wait at a higher number.
+struct Layout {
+  std::vector<int> order;
+  std::vector<int> loop_depth;  // [block]
+};
+Layout LayOutBlocks(const FlowGraph& flow);
 
 // The function as text, for tests and for debugging.
 std::string ToText(const IrFunction& function);

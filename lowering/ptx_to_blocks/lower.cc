@@ -1,5 +1,6 @@
 #include "lowering/ptx_to_blocks/lower.h"
 
+#include <algorithm>
 #include <set>
 
 #include "lowering/ptx_to_blocks/emit.h"
@@ -31,19 +32,35 @@ struct Packed {
   int64_t cost = 0;
 };
 
+// Slots that the nodes take at least.
+size_t CountSlots(const Selection& selection) {
+  size_t count = 0;
+  for (const std::vector<Node>& nodes : selection.nodes) {
+    count += std::count_if(nodes.begin(), nodes.end(), [](const Node& node) { return node.implied_by < 0; });
+  }
+  return count;
+}
+
 absl::StatusOr<Packed> PackAndEmit(IrFunction function, const LaunchFacts& facts, const MachineGeometry& geometry) {
   Selection selection = SelectInstructions(function, AnalyzeFlow(function));
+  const size_t slots = CountSlots(selection);
+  if (slots > static_cast<size_t>(geometry.blocks * geometry.slots)) {  // before time is spent on it
+    return absl::InvalidArgumentError(fmt::format("needs at least {} machine blocks, the ROM holds {}",
+                                                  (slots + geometry.slots - 1) / geometry.slots, geometry.blocks));
+  }
   SplitConflictingEdges(function, selection);
   const FlowGraph flow = AnalyzeFlow(function);
+  const Layout layout = LayOutBlocks(flow);
   const Liveness live = AnalyzeLiveness(function, flow, selection);
   const PhiPlan phis = PlanPhis(function, flow, live);
-  SchedulePlan schedule = Schedule(function, flow, live, phis, selection, WriteBackCosts(function, flow, facts));
+  SchedulePlan schedule =
+      Schedule(function, flow, layout, live, phis, selection, WriteBackCosts(function, flow, facts));
   if (!schedule.complete) {
     return absl::UnimplementedError("a loop that rotates more than four values at once is not supported");
   }
   Packed out;
   out.cost = schedule.cost;
-  QGPU_ASSIGN_OR_RETURN(out.program, EmitProgram(function, flow, std::move(schedule), geometry));
+  QGPU_ASSIGN_OR_RETURN(out.program, EmitProgram(function, flow, layout, std::move(schedule), geometry));
   return out;
 }
 

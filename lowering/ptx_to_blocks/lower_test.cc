@@ -198,6 +198,16 @@ TEST(Lower, SaysHowManyBlocksAreMissing) {
   EXPECT_THAT(std::string(out.status.message()), HasSubstr(" machine blocks, the ROM holds 32"));
 }
 
+TEST(Lower, RefusesHugeKernelsQuickly) {
+  std::string body = "  ld.global.u32 %r2, [%rd1];\n";
+  for (int i = 0; i < 300; ++i) {  // a loop nest that no order of blocks makes simple
+    body += fmt::format("L{0}:\n  add.s32 %r{1}, %r{1}, %r2;\n  setp.lt.s32 %p1, %r{1}, {0};\n  @%p1 bra L{2};\n", i,
+                        3 + i % 20, i / 2);
+  }
+  const Lowered out = LowerBody(body + "  st.global.u32 [%rd0], %r3;\n  ret;");
+  EXPECT_THAT(std::string(out.status.message()), HasSubstr("needs at least"));
+}
+
 TEST(Lower, SaysHowManyRegistersAreMissing) {
   std::string body;
   for (int i = 0; i < 20; ++i) body += fmt::format("  ld.global.u32 %r{}, [%rd1+{}];\n", i + 10, 4 * (i % 10));

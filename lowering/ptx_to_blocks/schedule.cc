@@ -8,7 +8,8 @@
 namespace qgpu::lower {
 namespace {
 
-constexpr int kAttempts = 160;
+constexpr int kMostAttempts = 160, kFewestAttempts = 24;
+constexpr int kNodesForMostAttempts = 24;  // larger blocks get fewer: an attempt's time grows with their square
 constexpr uint64_t kSeed = 20250707;
 
 // An access's address as the sorted values that are added, and a constant.
@@ -37,9 +38,9 @@ bool MayOverlap(const Node& x, const Node& y) {
 
 class Scheduler {
  public:
-  Scheduler(const IrFunction& function, const FlowGraph& flow, const Liveness& live, const PhiPlan& phis,
-            const Selection& selection, const std::vector<int>& costs)
-      : f_(function), flow_(flow), live_(live), phis_(phis), selection_(selection), costs_(costs) {}
+  Scheduler(const IrFunction& function, const FlowGraph& flow, const Layout& layout, const Liveness& live,
+            const PhiPlan& phis, const Selection& selection, const std::vector<int>& costs)
+      : f_(function), flow_(flow), layout_(layout), live_(live), phis_(phis), selection_(selection), costs_(costs) {}
 
   SchedulePlan Run() {
     out_.basic_blocks.resize(f_.blocks.size());
@@ -54,7 +55,7 @@ class Scheduler {
         if (live_.in[block][value]) out_.in_register[value] = true;
       }
     }
-    for (int block : flow_.order) PackBlock(block);
+    for (int block : layout_.order) PackBlock(block);
     return std::move(out_);
   }
 
@@ -174,7 +175,9 @@ class Scheduler {
     const PackingProblem problem = Describe(block);
     SplitMix64 random(kSeed + static_cast<uint64_t>(block));
     Packing best;
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const int nodes = std::max<int>(1, static_cast<int>(problem.nodes->size()));
+    const int attempts = std::clamp(kMostAttempts * kNodesForMostAttempts / nodes, kFewestAttempts, kMostAttempts);
+    for (int attempt = 0; attempt < attempts; ++attempt) {
       PackingStyle style;
       const int noise = attempt == 0 ? 1 : 1 << (1 + random.Below(6));
       for (int height : problem.height) style.priority.push_back(16 * height + static_cast<int>(random.Below(noise)));
@@ -201,11 +204,12 @@ class Scheduler {
     for (int value : packing.read_from_register) out_.in_register[value] = true;
     for (const auto& [value, variable] : packing.fused) out_.variable_of[value] = variable;
     out_.complete = out_.complete && packing.complete;
-    out_.cost += static_cast<int64_t>(packing.cost) << 3 * std::min(flow_.loop_depth[block], 6);
+    out_.cost += static_cast<int64_t>(packing.cost) << 3 * std::min(layout_.loop_depth[block], 6);
   }
 
   const IrFunction& f_;
   const FlowGraph& flow_;
+  const Layout& layout_;
   const Liveness& live_;
   const PhiPlan& phis_;
   const Selection& selection_;
@@ -258,9 +262,9 @@ std::vector<int> WriteBackCosts(const IrFunction& function, const FlowGraph& flo
   return costs;
 }
 
-SchedulePlan Schedule(const IrFunction& function, const FlowGraph& flow, const Liveness& live, const PhiPlan& phis,
-                      const Selection& selection, const std::vector<int>& write_back_costs) {
-  return Scheduler(function, flow, live, phis, selection, write_back_costs).Run();
+SchedulePlan Schedule(const IrFunction& function, const FlowGraph& flow, const Layout& layout, const Liveness& live,
+                      const PhiPlan& phis, const Selection& selection, const std::vector<int>& write_back_costs) {
+  return Scheduler(function, flow, layout, live, phis, selection, write_back_costs).Run();
 }
 
 }  // namespace qgpu::lower

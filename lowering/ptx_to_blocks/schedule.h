@@ -59,7 +59,7 @@ struct SchedulePlan {
 // Tokens that writing each value back takes, in half tokens.
 std::vector<int> WriteBackCosts(const IrFunction& function, const FlowGraph& flow, const LaunchFacts& facts);
 
-SchedulePlan Schedule(const IrFunction& function, const FlowGraph& flow, const Liveness& live, const PhiPlan& phis,
-                      const Selection& selection, const std::vector<int>& write_back_costs);
+SchedulePlan Schedule(const IrFunction& function, const FlowGraph& flow, const Layout& layout, const Liveness& live,
+                      const PhiPlan& phis, const Selection& selection, const std::vector<int>& write_back_costs);
 
 }  // namespace qgpu::lower

@@ -18,7 +18,7 @@ using OperandKind = ptx::Operand::Kind;
 using TypeKind = ptx::TypeInfo::Kind;
 
 // Far more than 128 slots could ever come from; keeps the analyses' time small.
-inline constexpr size_t kMaxPtxInstructions = 4096;
+inline constexpr size_t kMaxPtxInstructions = 1024;
 
 // The modifiers of an instruction, each taken by the handler that understands it.
 class Modifiers {
