@@ -21,10 +21,10 @@ readonly PACKAGES=(
   python3 python3-venv                                                 # the virtual environment
   clang-19 llvm-19-dev libclang-common-19-dev                          # CUDA to PTX; PTX to this CPU
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
-  libabsl-dev libboost-dev libboost-context-dev libboost-filesystem-dev libboost-system-dev
-  libcli11-dev nlohmann-json3-dev libspdlog-dev libfmt-dev libsqlite3-dev libssl-dev libseccomp-dev
+  libabsl-dev libboost-dev libboost-context-dev
+  libcli11-dev nlohmann-json3-dev libfmt-dev libsqlite3-dev libssl-dev libseccomp-dev
   zlib1g-dev libzstd-dev                                               # named by LLVM's and gRPC's build files
-  libgtest-dev libgmock-dev libbenchmark-dev                           # tests and benchmarks
+  libgtest-dev libgmock-dev                                            # tests
 )
 readonly TEST_PACKAGES=(clang-format-19)
 readonly TEST_MODULES=(transformers==5.24.0 numpy safetensors tokenizers)
