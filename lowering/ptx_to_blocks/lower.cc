@@ -41,7 +41,8 @@ size_t CountSlots(const Selection& selection) {
   return count;
 }
 
-absl::StatusOr<Packed> PackAndEmit(IrFunction function, const LaunchFacts& facts, const MachineGeometry& geometry) {
+absl::StatusOr<Packed> PackAndEmit(IrFunction function, const LaunchFacts& facts, const MachineGeometry& geometry,
+                                   bool in_program_order) {
   Selection selection = SelectInstructions(function, AnalyzeFlow(function));
   const size_t slots = CountSlots(selection);
   if (slots > static_cast<size_t>(geometry.blocks * geometry.slots)) {  // before time is spent on it
@@ -54,7 +55,7 @@ absl::StatusOr<Packed> PackAndEmit(IrFunction function, const LaunchFacts& facts
   const Liveness live = AnalyzeLiveness(function, flow, selection);
   const PhiPlan phis = PlanPhis(function, flow, live);
   SchedulePlan schedule =
-      Schedule(function, flow, layout, live, phis, selection, WriteBackCosts(function, flow, facts));
+      Schedule(function, flow, layout, live, phis, selection, WriteBackCosts(function, flow, facts), in_program_order);
   if (!schedule.complete) {
     return absl::UnimplementedError("a loop that rotates more than four values at once is not supported");
   }
@@ -85,9 +86,15 @@ absl::StatusOr<Program> PackBestVariant(const IrFunction& function, const Launch
   for (const Variant& variant : kVariants) {
     IrFunction rewritten = Rewritten(function, variant, facts);
     if (!seen.insert(ToText(rewritten)).second) continue;
-    absl::StatusOr<Packed> packed = PackAndEmit(std::move(rewritten), facts, geometry);
+    absl::StatusOr<Packed> packed = PackAndEmit(std::move(rewritten), facts, geometry, /*in_program_order=*/false);
     const bool first = seen.size() == 1;
     if (first || (packed.ok() && (!best.ok() || packed->cost < best->cost))) best = std::move(packed);
+  }
+  for (const Variant& variant : kVariants) {  // too many registers, perhaps: another order may need fewer
+    if (best.ok()) break;
+    absl::StatusOr<Packed> packed =
+        PackAndEmit(Rewritten(function, variant, facts), facts, geometry, /*in_program_order=*/true);
+    if (packed.ok()) best = std::move(packed);
   }
   QGPU_RETURN_IF_ERROR(best.status());
   return std::move(best->program);

@@ -217,6 +217,22 @@ TEST(Lower, SaysHowManyRegistersAreMissing) {
   EXPECT_THAT(std::string(out.status.message()), HasSubstr(" registers, 15 usable"));
 }
 
+TEST(Lower, TakesProgramOrderWhereRegistersAreShort) {
+  // Twenty independent chains, each done before the next begins: all at once they would not fit.
+  std::string body = "  mov.u32 %r49, 0;\n";
+  for (int i = 0; i < 20; ++i) {
+    body += fmt::format(
+        "  ld.global.u32 %r2, [%rd1+{}];\n  mul.lo.s32 %r3, %r2, %r2;\n  xor.b32 %r3, %r3, {};\n"
+        "  add.s32 %r49, %r49, %r3;\n",
+        4 * (i % 10), i);
+  }
+  Lowered out = LowerBody(body + "  st.global.u32 [%rd0], %r49;\n  ret;");
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  int expected = 0;
+  for (int i = 0; i < 20; ++i) expected += ((i % 10 + 1) * (i % 10 + 1)) ^ i;
+  EXPECT_THAT(out.Run(1), ElementsAre(expected));
+}
+
 TEST(Lower, IsDeterministic) {
   const char* body =
       "  ld.global.u32 %r2, [%rd1];\n  ld.global.u32 %r3, [%rd2];\nL:\n  add.s32 %r2, %r2, %r3;\n"

@@ -186,11 +186,13 @@ class Analysis {
   std::vector<Range> ranges_;
 };
 
-}  // namespace
+// How many additions deep an address is looked into: shared terms make the work double with each.
+constexpr int kLowBitsDepth = 10;
 
-int LowBits(const IrFunction& function, const LaunchFacts& facts, int value) {
+int LowBitsWithin(const IrFunction& function, const LaunchFacts& facts, int value, int depth) {
+  if (depth == 0) return -1;
   const IrInstruction& in = function.at(value);
-  const auto of = [&](size_t arg) { return LowBits(function, facts, in.args[arg]); };
+  const auto of = [&](size_t arg) { return LowBitsWithin(function, facts, in.args[arg], depth - 1); };
   switch (in.op) {
     case IrOp::kConst:
       return static_cast<int>(in.immediate & 3);
@@ -212,7 +214,7 @@ int LowBits(const IrFunction& function, const LaunchFacts& facts, int value) {
       if (induction.step_low % 4 != 0 || induction.step_high % 4 != 0) return -1;
       if (induction.step_low != induction.step_high) return -1;
       const int start = induction.starts[0];
-      return function.at(start).op == IrOp::kPhi ? -1 : LowBits(function, facts, start);
+      return function.at(start).op == IrOp::kPhi ? -1 : LowBitsWithin(function, facts, start, depth - 1);
     }
     case IrOp::kTruncate:
     case IrOp::kSignExt:
@@ -221,6 +223,12 @@ int LowBits(const IrFunction& function, const LaunchFacts& facts, int value) {
     default:
       return -1;
   }
+}
+
+}  // namespace
+
+int LowBits(const IrFunction& function, const LaunchFacts& facts, int value) {
+  return LowBitsWithin(function, facts, value, kLowBitsDepth);
 }
 
 bool IsInduction(const IrFunction& function, int phi, Induction* induction) {

@@ -9,6 +9,7 @@ namespace qgpu::lower {
 namespace {
 
 constexpr int kMostAttempts = 160, kFewestAttempts = 24;
+constexpr int kProgramOrderAttempts = 6;
 constexpr int kNodesForMostAttempts = 24;  // larger blocks get fewer: an attempt's time grows with their square
 constexpr uint64_t kSeed = 20250707;
 
@@ -39,8 +40,15 @@ bool MayOverlap(const Node& x, const Node& y) {
 class Scheduler {
  public:
   Scheduler(const IrFunction& function, const FlowGraph& flow, const Layout& layout, const Liveness& live,
-            const PhiPlan& phis, const Selection& selection, const std::vector<int>& costs)
-      : f_(function), flow_(flow), layout_(layout), live_(live), phis_(phis), selection_(selection), costs_(costs) {}
+            const PhiPlan& phis, const Selection& selection, const std::vector<int>& costs, bool in_program_order)
+      : f_(function),
+        flow_(flow),
+        layout_(layout),
+        live_(live),
+        phis_(phis),
+        selection_(selection),
+        costs_(costs),
+        in_program_order_(in_program_order) {}
 
   SchedulePlan Run() {
     out_.basic_blocks.resize(f_.blocks.size());
@@ -171,22 +179,34 @@ class Scheduler {
     }
   }
 
+  // Long chains first, more or less; or as the program has them, which needs the fewest registers.
+  PackingStyle StyleOf(const PackingProblem& problem, int attempt, SplitMix64& random) const {
+    PackingStyle style;
+    if (in_program_order_) {
+      for (size_t n = 0; n < problem.nodes->size(); ++n) style.priority.push_back(-static_cast<int>(n));
+      style.hold = attempt % 2 == 0;
+      style.use_above = false;
+      style.slot_order = attempt % 3;
+      return style;
+    }
+    const int noise = attempt == 0 ? 1 : 1 << (1 + random.Below(6));
+    for (int height : problem.height) style.priority.push_back(16 * height + static_cast<int>(random.Below(noise)));
+    if (attempt > 0) {
+      style.hold = random.Below(5) != 0;
+      style.use_above = random.Below(5) != 0;
+      style.slot_order = static_cast<int>(random.Below(3));
+    }
+    return style;
+  }
+
   void PackBlock(int block) {
     const PackingProblem problem = Describe(block);
     SplitMix64 random(kSeed + static_cast<uint64_t>(block));
     Packing best;
     const int nodes = std::max<int>(1, static_cast<int>(problem.nodes->size()));
     const int attempts = std::clamp(kMostAttempts * kNodesForMostAttempts / nodes, kFewestAttempts, kMostAttempts);
-    for (int attempt = 0; attempt < attempts; ++attempt) {
-      PackingStyle style;
-      const int noise = attempt == 0 ? 1 : 1 << (1 + random.Below(6));
-      for (int height : problem.height) style.priority.push_back(16 * height + static_cast<int>(random.Below(noise)));
-      if (attempt > 0) {
-        style.hold = random.Below(5) != 0;
-        style.use_above = random.Below(5) != 0;
-        style.slot_order = static_cast<int>(random.Below(3));
-      }
-      Packing packing = Pack(problem, style);
+    for (int attempt = 0; attempt < (in_program_order_ ? kProgramOrderAttempts : attempts); ++attempt) {
+      Packing packing = Pack(problem, StyleOf(problem, attempt, random));
       if (packing.complete && (!best.complete || packing.cost < best.cost)) best = std::move(packing);
     }
     Commit(block, best);
@@ -214,6 +234,7 @@ class Scheduler {
   const PhiPlan& phis_;
   const Selection& selection_;
   const std::vector<int>& costs_;
+  const bool in_program_order_;
   SchedulePlan out_;
 };
 
@@ -263,8 +284,9 @@ std::vector<int> WriteBackCosts(const IrFunction& function, const FlowGraph& flo
 }
 
 SchedulePlan Schedule(const IrFunction& function, const FlowGraph& flow, const Layout& layout, const Liveness& live,
-                      const PhiPlan& phis, const Selection& selection, const std::vector<int>& write_back_costs) {
-  return Scheduler(function, flow, layout, live, phis, selection, write_back_costs).Run();
+                      const PhiPlan& phis, const Selection& selection, const std::vector<int>& write_back_costs,
+                      bool in_program_order) {
+  return Scheduler(function, flow, layout, live, phis, selection, write_back_costs, in_program_order).Run();
 }
 
 }  // namespace qgpu::lower

@@ -59,7 +59,9 @@ struct SchedulePlan {
 // Tokens that writing each value back takes, in half tokens.
 std::vector<int> WriteBackCosts(const IrFunction& function, const FlowGraph& flow, const LaunchFacts& facts);
 
+// `in_program_order` trades tokens for fewer registers.
 SchedulePlan Schedule(const IrFunction& function, const FlowGraph& flow, const Layout& layout, const Liveness& live,
-                      const PhiPlan& phis, const Selection& selection, const std::vector<int>& write_back_costs);
+                      const PhiPlan& phis, const Selection& selection, const std::vector<int>& write_back_costs,
+                      bool in_program_order = false);
 
 }  // namespace qgpu::lower

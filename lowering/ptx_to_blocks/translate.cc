@@ -91,6 +91,10 @@ absl::StatusOr<Translation> Translator::Run() {
   ssa_.emplace(&f(), flow.predecessors, types);
   for (int block : flow.order) QGPU_RETURN_IF_ERROR(FillBlock(block));
   ssa_->Finish();
+  if (f().instructions.size() > kMaxValues) {
+    return absl::InvalidArgumentError(fmt::format("{}: kernel {} has too many registers that live across its {} labels",
+                                                  module_.name, kernel_.name, kernel_.labels.size()));
+  }
   return std::move(out_);
 }
 
