@@ -294,6 +294,15 @@ TEST_F(CudaToPtxTest, HostLaunchesAreRefusedByLine) {
               HasSubstr("kernel.cu:1:"));
 }
 
+TEST_F(CudaToPtxTest, EndlessLoopsStayEndless) {
+  for (const char* loop : {"while (n) n |= 1;", "while (true) {}", "for (;;) n += 3;"}) {
+    const absl::StatusOr<CompiledPtx> compiled =
+        Compile(fmt::format("__global__ void k(int* out, int n) {{ {} out[0] = n; }}\n", loop));
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    EXPECT_THAT(compiled->ptx, HasSubstr("bra")) << loop;
+  }
+}
+
 TEST_F(CudaToPtxTest, FilesCannotBeReadIntoAKernel) {
   const std::string embed =
       "const unsigned char x[] = {\n#embed \"/etc/passwd\"\n};\n__global__ void k(int* p) { p[0] = x[0]; }";
