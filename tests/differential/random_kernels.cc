@@ -95,7 +95,12 @@ class CudaWriter {
       case 8:
         return fmt::format("{}({})", OneIn(3) ? "__popc" : OneIn(2) ? "__clz" : "__brev", e());
       case 9:
-        return fmt::format("abs((int)({}))", e());
+        return OneIn(2) ? fmt::format("abs((int)({}))", e())
+                        : fmt::format("({})({})",
+                                      OneIn(2)   ? "short"
+                                      : OneIn(2) ? "unsigned char"
+                                                 : "unsigned short",
+                                      e());
       default:
         return fmt::format("({} {} {})", e(), binary[random_.Below(std::size(binary))], e());
     }
@@ -110,7 +115,26 @@ class CudaWriter {
     return fmt::format("({}({}) {} {}({}))", cast, Expression(depth), compares[random_.Below(6)], cast, Leaf());
   }
 
+  // Loops over arrays as everybody writes them: LLVM turns them into pointers that walk.
+  void WalkArrays() {
+    const std::string j = fmt::format("j{}", loops_++), x = Variable(), count = OneIn(2) ? "(n & 7)" : "(m & 7)";
+    switch (random_.Below(4)) {
+      case 0:
+        return Line(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {2} += a[{0}] * b[{0}];", j, count, x));
+      case 1:
+        return Line(
+            fmt::format("for (int {0} = {1} - 1; {0} >= 0; --{0}) {2} = {2} * {3} + a[{0}];", j, count, x, Leaf()));
+      case 2:
+        return Line(
+            fmt::format("for (int {0} = i & 3; {0} < 8; {0} += 2) {2} = max((int){2}, a[{0}] ^ {0});", j, count, x));
+      default:
+        return Line(
+            fmt::format("for (const int* p{0} = a; p{0} != a + {1}; ++p{0}) {2} ^= *p{0} + b[1];", j, count, x));
+    }
+  }
+
   void Statement(int nesting) {
+    if (nesting < 2 && OneIn(6)) return WalkArrays();
     const uint32_t kind = random_.Below(nesting >= 2 ? 4 : 9);
     if (kind == 3) return Line(fmt::format("out[2 * i + {}] = {};", random_.Below(2), Expression(1)));
     if (kind < 4) return Line(fmt::format("{} {} {};", Variable(), OneIn(2) ? "=" : "+=", Expression(2)));
