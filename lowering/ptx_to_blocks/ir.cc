@@ -78,7 +78,9 @@ void ForEachOperand(const IrInstruction& instruction, const std::function<void(i
   if (instruction.guard >= 0) use(instruction.guard);
 }
 
-bool HasSideEffect(const IrInstruction& instruction) { return instruction.op == IrOp::kStore; }
+bool HasSideEffect(const IrInstruction& instruction) {
+  return instruction.op == IrOp::kStore || instruction.is_volatile;
+}
 
 bool IsCommutative(IrOp op) {
   switch (op) {

@@ -61,11 +61,12 @@ struct IrInstruction {
   std::vector<int> args;
   std::vector<int> phi_blocks;
   uint64_t immediate = 0;
-  int guard = -1;         // kLoad, kStore: predicate value; -1: always
-  bool negate = false;    // of the guard
-  bool constant = false;  // kLoad: memory that no store of the kernel changes (ld.global.nc)
-  int origin = -1;        // index into IrFunction::origins
-  int block = -1;         // where it is; -1: deleted, or a constant or special (which have no place)
+  int guard = -1;            // kLoad, kStore: predicate value; -1: always
+  bool negate = false;       // of the guard
+  bool constant = false;     // kLoad: memory that no store of the kernel changes (ld.global.nc)
+  bool is_volatile = false;  // kLoad: happens although nothing uses it (others are then removed, as ptxas does)
+  int origin = -1;           // index into IrFunction::origins
+  int block = -1;            // where it is; -1: deleted, or a constant or special (which have no place)
 };
 
 enum class TerminatorKind : uint8_t { kJump, kBranch, kExit, kBarrier };

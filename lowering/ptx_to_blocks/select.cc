@@ -215,6 +215,7 @@ class Selector {
     node.op = in.op == IrOp::kLoad ? Op::kLd : Op::kSt;
     node.is_load = in.op == IrOp::kLoad;
     node.is_store = !node.is_load;
+    node.has_effect = HasSideEffect(in);
     node.constant_memory = in.constant;
     if (node.is_store) node.c = SourceOf(in.args[1]);
     if (in.guard >= 0) SetGuard(node, in.guard, in.negate);
@@ -262,7 +263,7 @@ class Selector {
       changed = false;
       for (int block : flow_.order) {
         for (const Node& node : out_.nodes[block]) {
-          if (!node.is_store && !used[node.value]) continue;
+          if (!node.has_effect && !used[node.value]) continue;
           const auto use = [&](int value) {
             if (value >= 0 && !used[value]) used[value] = changed = true;
           };
@@ -275,7 +276,7 @@ class Selector {
       }
     }
     for (std::vector<Node>& nodes : out_.nodes) {
-      std::erase_if(nodes, [&](const Node& node) { return !node.is_store && !used[node.value]; });
+      std::erase_if(nodes, [&](const Node& node) { return !node.has_effect && !used[node.value]; });
     }
   }
 

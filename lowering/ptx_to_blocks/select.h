@@ -38,6 +38,7 @@ struct Node {
   int origin = -1;
   bool is_load = false, is_store = false;
   bool constant_memory = false;
+  bool has_effect = false;  // stores and volatile loads: needed although nothing uses their value
 
   // kSetNe or kSetEq of `implied_by`, an add or sub of this block, with 0: that slot's own predicate says the same
   // (negated for kSetEq), so the node is needed only where that predicate is out of reach.

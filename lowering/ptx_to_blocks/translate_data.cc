@@ -191,7 +191,7 @@ absl::Status Translator::Load(const PtxInstruction& in, const Row&) {
   const bool is_parameter = modifiers.Take("param");
   const bool is_constant = modifiers.Take("nc");
   modifiers.Take("global");  // generic addresses are global ones
-  modifiers.Take("volatile");
+  const bool is_volatile = modifiers.Take("volatile");
   const std::optional<ptx::TypeInfo> info = modifiers.TakeType();
   if (!info || !IsInteger(*info) || info->bits > 64 || !modifiers.empty()) return Unsupported(in);
   QGPU_RETURN_IF_ERROR(Expect(in, 2));
@@ -202,8 +202,11 @@ absl::Status Translator::Load(const PtxInstruction& in, const Row&) {
       return Unsupported(in, "parameters are read at fixed places only");
     }
     const uint64_t offset = address.value + address.elements[0].value;
-    QGPU_ASSIGN_OR_RETURN(const int word, ParameterWordOf(in, address.elements[0].name, offset, info->bits));
-    return WriteLoaded(in, info->bits < 32 ? Extend(word, *info) : word, *info);
+    const std::string& name = address.elements[0].name;
+    const uint64_t inside = info->bits < 32 ? offset % 4 : 0;  // a piece of a word of the parameter
+    QGPU_ASSIGN_OR_RETURN(int word, ParameterWordOf(in, name, offset - inside, inside == 0 ? info->bits : 32));
+    if (inside != 0) word = Emit32(IrOp::kShr, {word, Const32(static_cast<uint32_t>(8 * inside))});
+    return WriteLoaded(in, Extend(word, *info), *info);
   }
   if (info->bits == 64) return Unsupported(in, "64-bit values in memory");
   uint64_t offset = 0;
@@ -212,6 +215,7 @@ absl::Status Translator::Load(const PtxInstruction& in, const Row&) {
   if (info->bits < 32) base = WordOf(base, std::exchange(offset, 0), info->bits, &bit);
   int value = Emit32(IrOp::kLoad, {base});
   f().at(value).constant = is_constant;
+  f().at(value).is_volatile = is_volatile;
   QGPU_RETURN_IF_ERROR(FinishMemoryAccess(in, value, offset));
   if (bit >= 0) value = Extend(Emit32(IrOp::kShr, {value, bit}), *info);
   return WriteLoaded(in, value, *info);

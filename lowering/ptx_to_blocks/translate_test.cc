@@ -97,6 +97,11 @@ TEST(Translate, SixteenBitValuesAreExtendedBeforeTheirHighBitsMatter) {
             "  exit\n");
 }
 
+TEST(Translate, PiecesOfParameters) {
+  EXPECT_EQ(Renumbered(SimplifiedText("  ld.param.s8 %r2, [m+3];\n  st.global.u32 [%rd0], %r2;\n  ret;")),
+            "block 0:\n  v0 = shr $7, 24\n  v1 = shl v0, 24\n  v2 = sar v1, 24\n  store $3, v2\n  exit\n");
+}
+
 TEST(Translate, LoadsAndStoresOfWiderRegisters) {
   EXPECT_EQ(Renumbered(SimplifiedText("  ld.global.s32 %rd3, [%rd1];\n  st.global.u32 [%rd0], %rd3;\n  ret;")),
             "block 0:\n  v0 = load $4\n  store $3, v0\n  exit\n");
@@ -140,6 +145,11 @@ TEST(Simplify, FoldsConstantsIdentitiesAndDeadBranches) {
                            "  mul.lo.s32 %r3, %r0, 0;\n  or.b32 %r3, %r3, %r2;\n"
                            "  st.global.u32 [%rd0], %r3;\n  ret;"),
             "block 0:\n  store $3, 12\n  exit\n");
+}
+
+TEST(Simplify, UnusedLoadsGoUnlessTheyAreVolatile) {
+  EXPECT_EQ(Renumbered(SimplifiedText("  ld.global.u32 %r2, [%rd1];\n  ld.volatile.global.u32 %r3, [%rd1+4];\n  ret;")),
+            "block 0:\n  v0 = load $4 offset 4\n  exit\n");
 }
 
 TEST(Simplify, LeavesAnEndlessEmptyLoopAlone) {
