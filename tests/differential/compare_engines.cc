@@ -39,7 +39,9 @@ Comparison CompareEngines(const LaunchSpec& spec) {
   const MachineRun run = Interpret(lowered->launch, spec.token_budget);
   out.tokens = static_cast<int64_t>(run.tokens.size());
   out.passes = run.passes;
-  const absl::StatusOr<NativeRun> native = RunNativeCpu(source->ptx, of_ptx, source->parameter_names);
+  NativeCpuLimits limits;
+  limits.backward_branches = spec.token_budget;  // each costs the machine a token at least
+  const absl::StatusOr<NativeRun> native = RunNativeCpu(source->ptx, of_ptx, source->parameter_names, limits);
   if (!native.ok()) {
     out.difference = native.status().ToString();
     return out;
@@ -47,6 +49,8 @@ Comparison CompareEngines(const LaunchSpec& spec) {
   out.machine_trapped = run.end == LaunchEnd::kTrap;
   const bool native_trapped = native->end == NativeEnd::kOutOfRange || native->end == NativeEnd::kMisaligned;
   if (out.machine_trapped && native_trapped) return out;  // what was written before it is not defined
+  out.only_native_trapped = !out.machine_trapped && native_trapped;
+  if (run.end == LaunchEnd::kBudget && native->end == NativeEnd::kTimeout) return out;  // neither ends
   if (run.end != LaunchEnd::kDone || native->end != NativeEnd::kDone) {
     out.difference = fmt::format("interpreter: {}, native-cpu: {} {}",
                                  run.end == LaunchEnd::kDone   ? "done"

@@ -52,6 +52,28 @@ TEST(RandomDifferential, CudaKernels) {
   EXPECT_GT(tally.agreed, tally.refused);
 }
 
+// Lines of a random kernel deleted, doubled and exchanged: whatever that means, it is refused or means the same to
+// both.
+TEST(RandomDifferential, ShuffledPtx) {
+  const uint64_t first = NumberFromEnvironment("QGPU_RANDOM_SEED", 1);
+  const uint64_t count = NumberFromEnvironment("QGPU_RANDOM_KERNELS", 200);
+  int compared = 0;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE(fmt::format("QGPU_RANDOM_SEED={}", seed));
+    const std::string text = WithShuffledLines(RandomPtxSource(seed, 12), seed);
+    LaunchSpec spec = RandomLaunch(seed, {fmt::format("shuffled{}.ptx", seed), text, SourceLanguage::kPtx}, "k");
+    spec.token_budget = 5000;
+    spec.grid = spec.block = {1, 1, 1};  // threads might write the same words
+    const Comparison comparison = CompareEngines(spec);
+    if (comparison.refused || comparison.only_native_trapped) continue;  // a lost line leaves loads without a use
+    EXPECT_EQ(comparison.difference, "");
+    if (HasFailure()) return;
+    ++compared;
+  }
+  printf("%d of %d could be compared\n", compared, static_cast<int>(count));
+  EXPECT_GT(compared, static_cast<int>(count / 10));
+}
+
 TEST(RandomDifferential, PtxInstructions) {
   const uint64_t first = NumberFromEnvironment("QGPU_RANDOM_SEED", 1);
   const uint64_t count = NumberFromEnvironment("QGPU_RANDOM_KERNELS", 300);

@@ -282,6 +282,36 @@ std::string RandomCudaSource(uint64_t seed, int count) {
 
 std::string RandomPtxSource(uint64_t seed, int instructions) { return PtxWriter(seed).Module(instructions); }
 
+std::string WithShuffledLines(const std::string& ptx, uint64_t seed) {
+  constexpr size_t kFirstBodyLine = 8;  // after the declarations
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < ptx.size();) {
+    const size_t end = ptx.find('\n', at);
+    lines.push_back(ptx.substr(at, end - at + 1));
+    at = end + 1;
+  }
+  SplitMix64 random(seed);
+  const auto any = [&] {
+    return kFirstBodyLine + random.Below(static_cast<uint32_t>(lines.size() - kFirstBodyLine - 1));
+  };
+  for (uint32_t edits = 1 + random.Below(4); edits > 0; --edits) {
+    const size_t line = any();
+    switch (random.Below(3)) {
+      case 0:
+        lines.erase(lines.begin() + static_cast<long>(line));
+        break;
+      case 1:
+        lines.insert(lines.begin() + static_cast<long>(any()), std::string(lines[line]));
+        break;
+      default:
+        std::swap(lines[line], lines[any()]);
+    }
+  }
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  return text;
+}
+
 LaunchSpec RandomLaunch(uint64_t seed, const KernelSource& source, const std::string& kernel) {
   SplitMix64 random(seed ^ 0x5eed);
   LaunchSpec spec;

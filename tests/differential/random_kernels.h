@@ -16,6 +16,9 @@ std::string RandomCudaSource(uint64_t seed, int count);
 // A module with one kernel `k` of `instructions` random instructions, some of them predicated or branched over.
 std::string RandomPtxSource(uint64_t seed, int instructions);
 
+// `ptx` with a few lines of its kernel's body deleted, doubled or exchanged.
+std::string WithShuffledLines(const std::string& ptx, uint64_t seed);
+
 // A launch of `kernel`: (int* out, const int* a, const int* b, int n, int m) on random data and a random small shape.
 LaunchSpec RandomLaunch(uint64_t seed, const KernelSource& source, const std::string& kernel);
 
