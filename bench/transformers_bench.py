@@ -3,7 +3,7 @@
 
 Rounds are interleaved with forward_bench's: each round decodes the first launch of the suite token by token in
 transformers, then runs one round of forward_bench; medians are printed. Decoding is by argmax, and every token is
-compared with the trace.
+compared with the trace. Both use one thread; time is the process's time on the CPU.
 
   transformers_bench.py --program build/bin/forward_bench --dense DIR --circuit FILE [--dtype float32] [--rounds 5]
 """
@@ -21,7 +21,8 @@ def run_forward_bench(args, folder, trace=None):
     """One round of forward_bench; its rows."""
     out = os.path.join(folder, "rows.json")
     command = [args.program, "--circuit", args.circuit, "--rounds", "1", "--json", out, "--dtypes", args.dtype]
-    command += ["--executors", args.executors] + (["--base", args.base] if args.base else [])
+    command += ["--executors", args.executors, "--slow-tokens", str(args.tokens)]
+    command += ["--base", args.base] if args.base else []
     command += ["--trace", trace] if trace else []
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with open(out, encoding="utf-8") as file:
@@ -31,11 +32,11 @@ def run_forward_bench(args, folder, trace=None):
 def decode(model, torch, first_id, launch, limit):
     """Feeds the host's tokens, decodes `limit` tokens; (prefill seconds, decode seconds, tokens)."""
     with torch.no_grad():
-        start = time.perf_counter()
+        start = time.process_time()
         prompt = torch.tensor([[first_id + t for t in launch["host"]]])
         out = model(prompt, use_cache=True)
-        prefill = time.perf_counter() - start
-        start = time.perf_counter()
+        prefill = time.process_time() - start
+        start = time.process_time()
         expected = launch["trace"][:limit]
         for position, token in enumerate(expected):
             got = int(out.logits[0, -1].argmax()) - first_id
@@ -43,7 +44,7 @@ def decode(model, torch, first_id, launch, limit):
                 raise SystemExit(f"position {position}: transformers wrote {got}, expected {token}")
             if position + 1 < len(expected):
                 out = model(torch.tensor([[first_id + got]]), past_key_values=out.past_key_values, use_cache=True)
-        return prefill, time.perf_counter() - start, len(expected)
+        return prefill, time.process_time() - start, len(expected)
 
 
 def main():
@@ -51,13 +52,11 @@ def main():
     parser.add_argument("--program", required=True, help="forward_bench")
     parser.add_argument("--circuit", required=True)
     parser.add_argument("--dense", required=True, help="dense checkpoint, as exported")
-    parser.add_argument("--first-machine-id", type=int, default=-1, help="default: vocabulary less the machine's ids")
-    parser.add_argument("--machine-ids", type=int, default=15117, help="number of machine ids in the vocabulary")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16"])
     parser.add_argument("--executors", default="sparse")
     parser.add_argument("--base", default="")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--tokens", type=int, default=40, help="tokens a round in transformers")
+    parser.add_argument("--tokens", type=int, default=20, help="tokens a round in transformers and torch")
     args = parser.parse_args()
 
     import torch  # noqa: E402 (slow to load; --help should not need it)
@@ -65,7 +64,8 @@ def main():
 
     torch.set_num_threads(1)
     model = Qwen3_5ForCausalLM.from_pretrained(args.dense, dtype=getattr(torch, args.dtype)).eval()
-    first = args.first_machine_id if args.first_machine_id >= 0 else model.config.vocab_size - args.machine_ids
+    with open(os.path.join(args.dense, "qgpu_manifest.json"), encoding="utf-8") as file:
+        first = json.load(file)["first_machine_token"]
     rates = {}
     with tempfile.TemporaryDirectory() as folder:
         trace = os.path.join(folder, "trace.json")
