@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cat >&2 <<'TEXT'
-test: a first run on a fresh Debian 12 downloads about @@APT_MB@@ MB of packages and 300 MB of Python modules, needs
-test: @@DISK_GB@@ GB of disk and @@TEST_MEMORY_GB@@ GB of memory, and takes about @@TEST_MINUTES@@ minutes on 2 cores.
+test: a first run on a fresh Debian 12 downloads about 270 MB of packages and 250 MB of Python packages, needs
+test: 6 GB of disk and 8 GB of memory, and takes about 35 minutes on 2 cores.
 TEXT
 scripts/setup.sh --tests
 scripts/build.sh
