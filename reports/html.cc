@@ -126,7 +126,7 @@ void AddFailure(const ItemRow& item, std::string& page) {
             Escape(launch.token_difference->got));
       }
       if (launch.word_difference.has_value()) {
-        const WordDifference& word = *launch.word_difference;
+        const DifferingWord& word = *launch.word_difference;
         page +=
             fmt::format("<tr><td>first differing word<td>{}{}</tr>", Escape(word.place),
                         word.trace_position >= 0 ? fmt::format(", written at position {}", word.trace_position) : "");

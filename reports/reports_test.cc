@@ -122,7 +122,7 @@ TEST(HtmlTest, FailuresComeFirstWithPositionAndValues) {
   LaunchRow& launch = *bad.attempts[0].launch;
   launch.odd_one_out = "model";
   launch.token_difference = TokenDifference{17, "EXEC(3, 0b1111)", "DONE"};
-  launch.word_difference = WordDifference{"word 5 (byte 20)", 5, 9u, 0xffffffffu, 0xffffffffu, 40};
+  launch.word_difference = DifferingWord{"word 5 (byte 20)", 5, 9u, 0xffffffffu, 0xffffffffu, 40};
   const std::string page = WriteHtml(report);
   EXPECT_THAT(page, HasSubstr("position 17: expected <code>EXEC(3, 0b1111)</code>, the model wrote <code>DONE</code>"));
   EXPECT_THAT(page, HasSubstr("word 5 (byte 20), written at position 40"));

@@ -36,12 +36,12 @@ struct Sample {
 };
 
 // First memory word or register that differs. A party that had no part has no value.
-struct WordDifference {
+struct DifferingWord {
   std::string place;  // "word 17 (byte 68)", "warp 2 lane 1 r5"
   int64_t word = -1;  // index in the memory image, -1 for a register
   std::optional<uint32_t> model, interpreter, native;
   int64_t trace_position = -1;  // token that gave the word its value in the reference trace; -1: never written
-  bool operator==(const WordDifference&) const = default;
+  bool operator==(const DifferingWord&) const = default;
 };
 
 // First position at which the model wrote another token than the reference.
@@ -59,7 +59,7 @@ struct LaunchRow {
   std::string odd_one_out;     // "model", "interpreter", "native-cpu", ...; empty: all agree
   std::string native_witness;  // empty: none took part
   std::optional<TokenDifference> token_difference;
-  std::optional<WordDifference> word_difference;
+  std::optional<DifferingWord> word_difference;
   bool operator==(const LaunchRow&) const = default;
 };
 

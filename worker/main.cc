@@ -11,7 +11,7 @@
 int main(int argc, char** argv) {
   using namespace qgpu;
   CLI::App app{"qgpu-worker: hosts a model and runs launches on it, for qgpu-coordinator."};
-  app.set_version_flag("--version", VersionText("qgpu-worker", DefaultCircuitPath()));
+  app.set_version_flag("--version", [] { return VersionText("qgpu-worker", DefaultCircuitPath()); });
   ServerOptions server;
   AddServerFlags(app, server);
   ModelOptions model;

@@ -7,7 +7,7 @@
 int main(int argc, char** argv) {
   using namespace qgpu;
   CLI::App app{"qgpu-coordinator: runs suites on workers, judges, stores and reports."};
-  app.set_version_flag("--version", VersionText("qgpu-coordinator", DefaultCircuitPath()));
+  app.set_version_flag("--version", [] { return VersionText("qgpu-coordinator", DefaultCircuitPath()); });
   app.require_subcommand(1);
   std::string command_line;
   for (int i = 1; i < argc; ++i) command_line += (i > 1 ? " " : "") + std::string(argv[i]);
