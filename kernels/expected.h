@@ -1,4 +1,4 @@
-// What the kernels of the suite "kernels" must compute, written in plain C++ and independently of every engine: the
+// What the kernels of the embedded suites must compute, written in plain C++ and independently of every engine: the
 // tests' last word when engines agree on something wrong.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace qgpu {
 
 // The whole memory image after `kernel_case` (one that expects a result): the arena of its arguments, in the order of
 // the kernel's parameters, with its outputs computed.
-// kNotFound when the kernel is not one of the twelve; kInvalidArgument when the case lacks an argument.
+// kNotFound when the kernel has no reference; kInvalidArgument when the case lacks an argument.
 absl::StatusOr<MemoryImage> ExpectedMemory(const KernelCase& kernel_case);
 
 // The words of output `name` in `memory`, which is the image of `kernel_case`'s launch. kNotFound for no such buffer.

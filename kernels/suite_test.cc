@@ -131,7 +131,7 @@ TEST(SuiteTest, EmbeddedSuiteNeedsNoFiles) {
 TEST(SuiteTest, UnknownSuitesListTheKnown) {
   const absl::Status status = LoadSuite("kernel").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("no suite \"kernel\"; there are: kernels"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no suite \"kernel\"; there are: extra, full, kernels;"));
   EXPECT_EQ(LoadSuite("/nonexistent/suite.json").status().code(), absl::StatusCode::kNotFound);
 }
 
