@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
+
+#include "lowering/ptx_to_blocks/expand.h"
 
 namespace qgpu::lower {
 namespace {
@@ -71,6 +74,7 @@ class Narrower {
       low_[value] = in.args[0];
       return absl::OkStatus();
     }
+    if (HighProduct(value)) return absl::OkStatus();
     if (in.op == IrOp::kShr || in.op == IrOp::kSar) {
       const bool fits =
           in.op == IrOp::kShr ? RangeOf(in.args[0]).Within(0, kMaxU32) : RangeOf(in.args[0]).Within(kMin32, kMax32);
@@ -83,6 +87,32 @@ class Narrower {
     return absl::OkStatus();
   }
 
+  // The upper half of a product of two 32-bit numbers, shifted down further: how LLVM divides by constants.
+  bool HighProduct(int value) {
+    const IrInstruction in = f_.at(value);
+    if ((in.op != IrOp::kShr && in.op != IrOp::kSar) || !f_.IsConstant(in.args[1])) return false;
+    const IrInstruction product = f_.at(in.args[0]);
+    const uint64_t amount = f_.at(in.args[1]).immediate;
+    const IrOp extend = in.op == IrOp::kShr ? IrOp::kZeroExt : IrOp::kSignExt;
+    if (product.op != IrOp::kMul || f_.at(product.args[0]).op != extend || amount < 32 || amount > 63) return false;
+    const IrInstruction& factor = f_.at(product.args[1]);
+    const bool is_signed = in.op == IrOp::kSar;
+    const auto number = static_cast<int64_t>(factor.immediate);
+    const bool small = is_signed ? number >= kMin32 && number <= kMax32 : number >= 0 && number <= kMaxU32;
+    if (factor.op != extend && !(factor.op == IrOp::kConst && small)) return false;
+    const int a = f_.at(product.args[0]).args[0];
+    const int b = factor.op == extend ? factor.args[0] : Const32(number);
+    int last = value;
+    const Emit32Function emit = [&](IrOp op, std::vector<int> args) {
+      last = InsertAfter(last, op, std::move(args));
+      return last;
+    };
+    const int high = ExpandHighProduct(f_, emit, a, b, is_signed);
+    low_[value] = emit(in.op, {high, Const32(static_cast<int64_t>(amount) - 32)});
+    filled_.insert(value);
+    return true;
+  }
+
   int Low(int value) {
     const IrInstruction& in = f_.at(value);
     if (in.type != Type::kI64) return value;
@@ -93,7 +123,7 @@ class Narrower {
 
   void FillTwin(int value) {
     const IrInstruction in = f_.at(value);
-    if (in.op == IrOp::kSignExt || in.op == IrOp::kZeroExt) return;
+    if (in.op == IrOp::kSignExt || in.op == IrOp::kZeroExt || filled_.count(value) != 0) return;
     std::vector<int> args;
     for (int arg : in.args) args.push_back(Low(arg));
     IrInstruction& twin = f_.at(low_.at(value));
@@ -128,14 +158,14 @@ class Narrower {
     switch (in.op) {
       case IrOp::kSignExt:
       case IrOp::kZeroExt:
-        return Clamped(value, value, 1);
+        return Clamped(value, 1);
       case IrOp::kShl:
         if (!f_.IsConstant(in.args[1]) || f_.at(in.args[1]).immediate > 20) return -1;
-        return Clamped(value, in.args[0], int64_t{1} << f_.at(in.args[1]).immediate);
+        return Scaled(in.args[0], int64_t{1} << f_.at(in.args[1]).immediate);
       case IrOp::kMul: {
         if (!f_.IsConstant(in.args[1])) return -1;
         const auto factor = static_cast<int64_t>(f_.at(in.args[1]).immediate);
-        return factor > 0 && factor <= 1 << 20 ? Clamped(value, in.args[0], factor) : -1;
+        return factor > 0 && factor <= 1 << 20 ? Scaled(in.args[0], factor) : -1;
       }
       case IrOp::kAdd:
       case IrOp::kSub:
@@ -160,13 +190,39 @@ class Narrower {
     }
   }
 
+  // `index` times `factor`, checked as by Checked: an extension, or what joins and selections choose among extensions.
+  int Scaled(int index, int64_t factor) {
+    const auto known = scaled_.find({index, factor});
+    if (known != scaled_.end()) return known->second;
+    const IrInstruction in = f_.at(index);
+    int result = -1;
+    if (in.op == IrOp::kSignExt || in.op == IrOp::kZeroExt) {
+      result = Clamped(index, factor);
+    } else if (in.op == IrOp::kConst) {
+      const auto number = static_cast<int64_t>(in.immediate);
+      if (std::abs(number / 2) <= kProvenLimit / factor / 2) result = Const32(number * factor);
+    } else if (in.op == IrOp::kSelect) {
+      const int a = Scaled(in.args[1], factor), b = Scaled(in.args[2], factor);
+      if (a >= 0 && b >= 0) result = InsertAfter(low_.at(index), IrOp::kSelect, {in.args[0], a, b});
+    } else if (in.op == IrOp::kPhi) {
+      result = InsertAfter(low_.at(index), IrOp::kPhi, {});
+      scaled_[{index, factor}] = result;
+      for (size_t i = 0; i < in.args.size(); ++i) {
+        const int arg = Scaled(in.args[i], factor);
+        if (arg < 0) return scaled_[{index, factor}] = -1;
+        f_.at(result).args.push_back(arg);
+        f_.at(result).phi_blocks.push_back(in.phi_blocks[i]);
+      }
+    }
+    return scaled_[{index, factor}] = result;
+  }
+
   // `extended` (a sign or zero extension) times `factor`, with the index clamped.
-  int Clamped(int value, int extended, int64_t factor) {
+  int Clamped(int extended, int64_t factor) {
     const IrInstruction in = f_.at(extended);
-    if (in.op != IrOp::kSignExt && in.op != IrOp::kZeroExt) return -1;
     const int64_t limit = (kProvenLimit + factor - 1) / factor;
     int index = in.args[0];
-    int last = value;
+    int last = extended;
     const auto add = [&](IrOp op, int b) { index = last = InsertAfter(last, op, {index, b}); };
     if (in.op == IrOp::kZeroExt) {
       add(IrOp::kMinU, Const32(limit));
@@ -264,7 +320,9 @@ class Narrower {
   const FlowGraph flow_;
   const LaunchFacts& facts_;
   const std::vector<Range> ranges_;
+  std::set<int> filled_;                            // values whose twin has its operands already
   std::map<int, int> low_;                          // of instructions; constants and special words: Low
+  std::map<std::pair<int, int64_t>, int> scaled_;   // by value and factor
   std::map<std::pair<int, int64_t>, int> checked_;  // by value and what is added
 };
 

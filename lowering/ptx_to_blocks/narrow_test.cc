@@ -76,6 +76,16 @@ TEST(Narrow, UnsignedIndexFromMemoryIsClampedAbove) {
   EXPECT_THAT(out.text, Not(HasSubstr("max")));
 }
 
+TEST(Narrow, IndexThatAJoinChoosesIsClampedWhereItComesFrom) {
+  const Narrowed out = NarrowBody(
+      "  ld.global.u32 %r2, [%rd1];\n  mov.u64 %rd3, 0;\n  setp.eq.s32 %p1, %r2, 7;\n  @%p1 bra L;\n"
+      "  cvt.s64.s32 %rd3, %r2;\nL:\n  shl.b64 %rd4, %rd3, 2;\n  add.s64 %rd4, %rd0, %rd4;\n"
+      "  st.global.u32 [%rd4], 5;\n  ret;");
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_THAT(out.text, HasSubstr("67108864"));
+  EXPECT_THAT(out.text, HasSubstr("phi"));
+}
+
 constexpr const char* kWalk =
     "  mov.u64 %rd3, %rd1;\n  mov.u32 %r2, 0;\nL:\n  ld.global.u32 %r3, [%rd3];\n  add.s32 %r2, %r2, %r3;\n"
     "  add.s64 %rd3, %rd3, 4;\n  setp.ne.s32 %p1, %r3, 0;\n  @%p1 bra L;\n  st.global.u32 [%rd0], %r2;\n  ret;";

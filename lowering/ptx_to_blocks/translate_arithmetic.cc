@@ -1,4 +1,5 @@
 // Handlers of arithmetic, logic, shifts and bit fields.
+#include "lowering/ptx_to_blocks/expand.h"
 #include "lowering/ptx_to_blocks/translator.h"
 
 namespace qgpu::lower {
@@ -18,19 +19,36 @@ absl::Status Translator::Binary(const PtxInstruction& in, const Row& row) {
   return Write(in, in.operands[0], Emit(info->kind == TypeKind::kSigned ? row.signed_op : row.op, *type, args));
 }
 
-// mul and mad, lo and wide.
+// mul and mad: lo, hi and wide.
 absl::Status Translator::Multiply(const PtxInstruction& in, const Row& row) {
   Modifiers modifiers(in.modifiers);
   const std::optional<ptx::TypeInfo> info = modifiers.TakeType();
-  const bool lo = modifiers.Take("lo"), wide = modifiers.Take("wide");
+  const bool lo = modifiers.Take("lo"), hi = modifiers.Take("hi"), wide = modifiers.Take("wide");
   const std::optional<Type> type = TypeOf(info);
-  if (!type || !modifiers.empty() || lo == wide || (wide && *type != Type::kI32)) return Unsupported(in);
+  if (!type || !modifiers.empty() || lo + hi + wide != 1) return Unsupported(in);
+  if ((wide && *type != Type::kI32) || (hi && *type != Type::kI32)) return Unsupported(in);
   const bool is_mad = row.op == IrOp::kMad;
   QGPU_RETURN_IF_ERROR(Expect(in, is_mad ? 4 : 3));
   if (wide && info->bits == 16 && is_mad) return Unsupported(in);
   const Type result = wide && info->bits == 32 ? Type::kI64 : *type;
   QGPU_ASSIGN_OR_RETURN(int a, Read(in, in.operands[1], *type));
   QGPU_ASSIGN_OR_RETURN(int b, Read(in, in.operands[2], *type));
+  if (hi) {
+    const Emit32Function emit = [this](IrOp op, std::vector<int> args) { return Emit32(op, std::move(args)); };
+    const bool is_signed = info->kind == TypeKind::kSigned;
+    int product;
+    if (info->bits == 16) {
+      product = Emit32(IrOp::kMul, {Extend(a, *info), Extend(b, *info)});
+      product = Emit32(is_signed ? IrOp::kSar : IrOp::kShr, {product, Const32(16)});
+    } else {
+      product = ExpandHighProduct(f(), emit, a, b, is_signed);
+    }
+    if (is_mad) {
+      QGPU_ASSIGN_OR_RETURN(const int c, Read(in, in.operands[3], result));
+      product = Emit32(IrOp::kAdd, {product, c});
+    }
+    return Write(in, in.operands[0], product);
+  }
   if (wide && info->bits == 16) {
     a = Extend(a, *info);
     b = Extend(b, *info);

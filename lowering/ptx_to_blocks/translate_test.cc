@@ -116,7 +116,7 @@ TEST(Translate, UnsupportedInstructionIsNamedWithItsLines) {
 
 TEST(Translate, ModifiersAndTypesThatAreNotTakenAreRefused) {
   for (const char* body :
-       {"  add.sat.s32 %r2, %r0, %r1;", "  mul.hi.u32 %r2, %r0, %r1;", "  st.global.u8 [%rd0], %r0;",
+       {"  add.sat.s32 %r2, %r0, %r1;", "  mul.hi.u64 %rd3, %rd1, %rd2;", "  st.global.u8 [%rd0], %r0;",
         "  ld.shared.u32 %r2, [%rd1];", "  bar.sync 1;", "  mov.u32 %r2, %clock;",
         "  setp.lt.f32 %p1, 0f00000000, 0f00000000;", "  atom.global.add.u32 %r2, [%rd0], 1;", "  @%p1 bar.sync 0;",
         "  ld.global.v2.u32 {%r2, %r3}, [%rd1];", "  trap;", "  max.s64 %rd3, %rd1, %rd2;"}) {

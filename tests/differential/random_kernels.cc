@@ -91,6 +91,9 @@ class CudaWriter {
       case 6:
         return fmt::format("a[({}) & 7]", e());
       case 7:
+        if (OneIn(3))
+          return fmt::format("({}({}) {} {})", OneIn(2) ? "(unsigned)" : "(int)", e(), OneIn(2) ? "/" : "%",
+                             3 + random_.Below(9));
         return fmt::format("{}({})", OneIn(2) ? "~" : "-", e());
       case 8:
         return fmt::format("{}({})", OneIn(3) ? "__popc" : OneIn(2) ? "__clz" : "__brev", e());
@@ -228,7 +231,9 @@ class PtxWriter {
         return fmt::format("{} {}, {}, {};", fmt::format(fmt::runtime(arithmetic[random_.Below(5)]), Sign()), d,
                            Register(), Operand());
       case 2:
-        return fmt::format("mad.lo.{} {}, {}, {}, {};", Sign(), d, Register(), Operand(), Operand());
+        return random_.Below(3) == 0 ? fmt::format("mul.hi.{} {}, {}, {};", Sign(), d, Register(), Operand())
+                                     : fmt::format("mad.{}.{} {}, {}, {}, {};", random_.Below(4) == 0 ? "hi" : "lo",
+                                                   Sign(), d, Register(), Operand(), Operand());
       case 3:
         return fmt::format("{} {}, {}, {};", logic[random_.Below(3)], d, Register(), Operand());
       case 4:
