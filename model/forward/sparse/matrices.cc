@@ -1,6 +1,7 @@
 #include "model/forward/sparse/matrices.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -77,14 +78,16 @@ GroupedRows::GroupedRows(const SparseMatrix& matrix) : rows_(matrix.rows), colum
     }
     by_pattern[pattern].push_back(static_cast<int32_t>(row));
   }
-  std::vector<std::vector<int32_t>> groups;
+  std::map<size_t, std::vector<std::vector<int32_t>>, std::greater<>> by_size;
   for (const auto& [pattern, rows] : by_pattern) {
     const size_t most = pattern.empty() ? kEmptyGroupRows : rows.size();
     for (size_t begin = 0; begin < rows.size(); begin += most) {
-      groups.emplace_back(rows.begin() + begin, rows.begin() + std::min(begin + most, rows.size()));
+      const size_t end = std::min(begin + most, rows.size());
+      by_size[end - begin].emplace_back(rows.begin() + begin, rows.begin() + end);
     }
   }
-  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  std::vector<std::vector<int32_t>> groups;
+  for (const auto& [size, of_size] : by_size) groups.insert(groups.end(), of_size.begin(), of_size.end());
   Number(groups);
 
   std::vector<int32_t> group_of(matrix.rows, -1), place_of(matrix.rows);

@@ -116,7 +116,7 @@ TEST(SparseExecutor, BadIdsAndHeadsAreErrorsThatChangeNothing) {
 // is set; an answer of all zeros therefore shows as id 0.
 class HandMade {
  public:
-  HandMade(int input_bits, int answer_bits) : inputs_(input_bits), answers_(answer_bits) {
+  HandMade(int input_bits, int answer_bits) : inputs_(input_bits) {
     circuit_.format_version = kCircuitFormatVersion;
     circuit_.norm_log2 = 8;
     circuit_.width = 1 + input_bits + answer_bits;
@@ -205,7 +205,7 @@ class HandMade {
   }
 
  private:
-  int inputs_, answers_;
+  int inputs_;
   Circuit circuit_;
 };
 
