@@ -1,7 +1,6 @@
 #include "coordinator/run/case.h"
 
 #include <chrono>
-#include <future>
 
 #include "lowering/compile.h"
 #include "machine/interpreter/interpreter.h"
@@ -82,26 +81,31 @@ void AddNative(const OracleRun& run, PreparedCase& prepared) {
   }
 }
 
-absl::Status AskOracle(const LaunchSpec& spec, bool with_native, const CaseOptions& options, OracleClient& oracle,
-                       std::stop_token stop, PreparedCase& prepared) {
-  std::future<absl::StatusOr<OracleRun>> native;
-  if (with_native) {
-    native = std::async(std::launch::async, [&] { return oracle.RunNative(spec, options.native_limit_ms, stop); });
-  }
-  const auto interpreter = oracle.RunInterpreter(spec, options.native_limit_ms, stop);
-  std::optional<absl::StatusOr<OracleRun>> native_run;
-  if (with_native) native_run = native.get();
-  QGPU_RETURN_IF_ERROR(interpreter.status());
-  prepared.settled = SettledByOracle(*interpreter);
-  if (native_run.has_value()) {
-    QGPU_RETURN_IF_ERROR(native_run->status());
-    if (!prepared.settled.has_value()) prepared.settled = SettledByOracle(**native_run);
-  }
-  if (prepared.settled.has_value()) return absl::OkStatus();
-  prepared.oracle_ids = interpreter->ids;
-  prepared.judge.interpreter = InterpreterEvidence{prepared.oracle_ids, interpreter->state.value_or(MachineState())};
-  if (native_run.has_value()) AddNative(**native_run, prepared);
+absl::Status AskNative(const LaunchSpec& spec, const CaseOptions& options, OracleClient& oracle, std::stop_token stop,
+                       PreparedCase& prepared) {
+  QGPU_ASSIGN_OR_RETURN(const OracleRun run, oracle.RunNative(spec, options.native_limit_ms, stop));
+  prepared.settled = SettledByOracle(run);
+  if (!prepared.settled.has_value()) AddNative(run, prepared);
   return absl::OkStatus();
+}
+
+// The launch and everything the judge needs, except for the native run and the model's.
+std::shared_ptr<PreparedCase> MakePrepared(const KernelCase& kernel_case, const CaseOptions& options,
+                                           LoweredKernel lowered, const OracleRun& interpreter) {
+  auto prepared = std::make_shared<PreparedCase>();
+  JudgeInput& judge = prepared->judge;
+  judge.launch = std::move(lowered.launch);
+  judge.token_budget = kernel_case.spec.token_budget;
+  judge.reference = Interpret(judge.launch, judge.token_budget);
+  judge.arena_words = lowered.arena_words;
+  judge.expects_trap = kernel_case.expect == KernelCase::Expect::kTrap;
+  judge.expect_text = judge.expects_trap ? kernel_case.expect_text : "";
+  judge.source_name = kernel_case.spec.source.name;
+  judge.replay = options.replay;
+  prepared->oracle_ids = interpreter.ids;
+  judge.interpreter = InterpreterEvidence{prepared->oracle_ids, interpreter.state.value_or(MachineState())};
+  prepared->host_ids = TokenIds(HostTokens(judge.launch));
+  return prepared;
 }
 
 std::vector<Sample> LaunchSamples(const WorkerLaunch& launch, int64_t wall_ns) {
@@ -141,34 +145,30 @@ AttemptOutcome FailedLaunch(const absl::Status& status, WorkerClient& worker) {
 absl::StatusOr<std::shared_ptr<const PreparedCase>> PrepareCase(const KernelCase& kernel_case,
                                                                 const CaseOptions& options, PtxCache& ptx_cache,
                                                                 OracleClient& oracle, std::stop_token stop) {
+  // The oracle first: it lowers in a process of its own, so a kernel that our lowering cannot stand costs its case
+  // only.
+  QGPU_ASSIGN_OR_RETURN(const OracleRun interpreter,
+                        oracle.RunInterpreter(kernel_case.spec, options.native_limit_ms, stop));
+  const std::optional<Settled> settled_by_oracle = SettledByOracle(interpreter);
+  if (interpreter.outcome == OracleOutcome::kCrash || interpreter.outcome == OracleOutcome::kTimeout) {
+    return SettledCase(settled_by_oracle->status, settled_by_oracle->message);
+  }
   const Stopwatch watch;
   auto lowered = Lower(kernel_case.spec, ptx_cache);
   if (!lowered.ok() && IsAboutTheKernel(lowered.status())) {
     const Settled settled = JudgeRefusal(kernel_case, lowered.status());
     return SettledCase(settled.status, settled.message);
   }
-  if (absl::IsFailedPrecondition(lowered.status())) {
-    return SettledCase(CaseStatus::kError, std::string(lowered.status().message()));
-  }
   QGPU_RETURN_IF_ERROR(lowered.status());
+  const Sample lower_time = {"lower", "ms", Milliseconds(watch.ns())};
+  if (settled_by_oracle.has_value()) return SettledCase(settled_by_oracle->status, settled_by_oracle->message);
   if (kernel_case.expect == KernelCase::Expect::kRefusal) {
     return SettledCase(CaseStatus::kFail, "the kernel was accepted, the case expects that it is refused");
   }
-
-  auto prepared = std::make_shared<PreparedCase>();
-  prepared->samples.push_back({"lower", "ms", Milliseconds(watch.ns())});
-  JudgeInput& judge = prepared->judge;
-  judge.launch = std::move(lowered->launch);
-  judge.token_budget = kernel_case.spec.token_budget;
-  judge.reference = Interpret(judge.launch, judge.token_budget);
-  judge.arena_words = lowered->arena_words;
-  judge.expects_trap = kernel_case.expect == KernelCase::Expect::kTrap;
-  judge.expect_text = judge.expects_trap ? kernel_case.expect_text : "";
-  judge.source_name = kernel_case.spec.source.name;
-  judge.replay = options.replay;
-  prepared->host_ids = TokenIds(HostTokens(judge.launch));
-  const bool with_native = !judge.expects_trap && judge.reference.end != LaunchEnd::kBudget;
-  QGPU_RETURN_IF_ERROR(AskOracle(kernel_case.spec, with_native, options, oracle, stop, *prepared));
+  auto prepared = MakePrepared(kernel_case, options, *std::move(lowered), interpreter);
+  prepared->samples.push_back(lower_time);
+  const bool with_native = !prepared->judge.expects_trap && prepared->judge.reference.end != LaunchEnd::kBudget;
+  if (with_native) QGPU_RETURN_IF_ERROR(AskNative(kernel_case.spec, options, oracle, stop, *prepared));
   return prepared;
 }
 

@@ -36,8 +36,10 @@ struct PreparedCase {
   std::vector<Sample> samples;      // lowering and oracle times
 };
 
-// Lowers the case, interprets it here, and asks the oracle for its interpreter's and its native run. The native engine
-// has no part where a trap is expected. Infrastructure failures of the oracle come back as an error, to be retried.
+// Asks the oracle for its interpreter's run, lowers and interprets the case here, and asks the oracle for its native
+// run. The native engine has no part where a trap is expected or the token budget does not suffice. Infrastructure
+// failures come back as an error, to be retried; kFailedPrecondition where this machine or the oracle's lacks the
+// compiler.
 absl::StatusOr<std::shared_ptr<const PreparedCase>> PrepareCase(const KernelCase& kernel_case,
                                                                 const CaseOptions& options, PtxCache& ptx_cache,
                                                                 OracleClient& oracle, std::stop_token stop);

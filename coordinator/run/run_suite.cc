@@ -118,9 +118,9 @@ std::shared_ptr<const PreparedCase> SuiteRun::PrepareWithRetries(const KernelCas
   for (int attempt = 1;; ++attempt) {
     const auto prepared = PrepareCase(kernel_case, plan_.options, ptx_cache_, oracle_, stop_.get_token());
     if (prepared.ok()) return *prepared;
-    if (attempt >= plan_.scheduling.max_attempts || Stopping()) {
+    const bool is_setup = absl::IsFailedPrecondition(prepared.status());
+    if (is_setup || attempt >= plan_.scheduling.max_attempts || Stopping()) {
       auto settled = std::make_shared<PreparedCase>();
-      const bool is_setup = absl::IsFailedPrecondition(prepared.status());
       settled->settled = Settled{is_setup ? CaseStatus::kError : CaseStatus::kInfra,
                                  fmt::format("{} (tried {} times)", std::string(prepared.status().message()), attempt)};
       return settled;

@@ -70,8 +70,7 @@ class FakeOracle : public OracleClient {
     return node;
   }
   absl::StatusOr<OracleRun> RunNative(const LaunchSpec& spec, int64_t, std::stop_token) override {
-    if (native_outcome != OracleOutcome::kDone)
-      return OracleRun{native_outcome, "as told", "native-cpu", "", {}, {}, {}};
+    if (native_outcome != OracleOutcome::kDone) return As(native_outcome, "native-cpu");
     return Run(spec, "native-cpu");
   }
   absl::StatusOr<OracleRun> RunInterpreter(const LaunchSpec& spec, int64_t, std::stop_token) override {
@@ -79,14 +78,24 @@ class FakeOracle : public OracleClient {
       --failures;
       return absl::UnavailableError("oracle fake: connection lost");
     }
+    if (interpreter_outcome != OracleOutcome::kDone) return As(interpreter_outcome, "interpreter");
     return Run(spec, "interpreter");
   }
   std::atomic<int> failures = 0;
-  OracleOutcome native_outcome = OracleOutcome::kDone;
+  OracleOutcome native_outcome = OracleOutcome::kDone, interpreter_outcome = OracleOutcome::kDone;
 
  private:
+  static OracleRun As(OracleOutcome outcome, const std::string& engine) {
+    OracleRun run;
+    run.outcome = outcome;
+    run.engine = engine;
+    run.message = "as told";
+    return run;
+  }
   static absl::StatusOr<OracleRun> Run(const LaunchSpec& spec, const std::string& engine) {
-    QGPU_ASSIGN_OR_RETURN(const LoweredKernel lowered, CompileKernel(spec));
+    const auto compiled = CompileKernel(spec);
+    if (!compiled.ok()) return As(OracleOutcome::kRefused, engine);
+    const LoweredKernel& lowered = *compiled;
     const MachineRun run = Interpret(lowered.launch, spec.token_budget);
     OracleRun reply;
     reply.outcome = OracleOutcome::kDone;
@@ -273,6 +282,15 @@ TEST_F(RunSuiteFakes, WhatTheNativeEngineCannotSayIsNoPass) {
     const auto report = Run({&worker});
     EXPECT_EQ(report->items[0].status, status);
   }
+}
+
+TEST_F(RunSuiteFakes, AKernelThatKillsTheLoweringCostsItsCaseOnly) {
+  FakeWorker worker("a");
+  oracle_.interpreter_outcome = OracleOutcome::kCrash;
+  const auto report = Run({&worker});
+  EXPECT_EQ(report->items[0].status, CaseStatus::kCrash);
+  EXPECT_THAT(report->items[0].attempts[0].message, HasSubstr("the oracle's interpreter: as told"));
+  EXPECT_EQ(worker.calls, 0);
 }
 
 TEST_F(RunSuiteFakes, RefusedKernelsAreSettledWithoutALaunch) {
