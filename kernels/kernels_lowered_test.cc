@@ -1,0 +1,108 @@
+// Which kernels of the suites the machine runs: every case of a kernel is lowered and interpreted, and must leave the
+// memory that plain C++ leaves. The kernels for which that cannot be yet are in one table, which must be exact.
+#include <map>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/expected.h"
+#include "kernels/suite.h"
+#include "lowering/compile.h"
+#include "lowering/ptx_cache/ptx_cache.h"
+#include "machine/interpreter/interpreter.h"
+
+namespace qgpu {
+namespace {
+
+// Kernels that the lowering refuses today, and what its refusal says. A kernel that is supported leaves the table.
+const std::map<std::string, std::string>& NotSupportedYet() {
+  const std::string shared = "not supported by the machine's lowering: operand _ZZ";  // address of a variable
+  static const std::map<std::string, std::string> table = {
+      {"all_any_vote", "vote.sync.all.pred"},
+      {"argmax", shared},
+      {"atomic_max", "atom.global.max.s32"},
+      {"bitonic_sort", shared},
+      {"caesar", "stores of 8 bits"},
+      {"cas_counter", "atom.global.cas.b32"},
+      {"count_if", "bar.red.popc.u32"},
+      {"edit_distance_small", shared},
+      {"exclusive_scan_shared", shared},
+      {"histogram", shared},
+      {"inclusive_scan", "shfl.sync.up.b32"},
+      {"is_prime", "rem.u32"},
+      {"knapsack_small", shared},
+      {"max_reduce", shared},
+      {"min_reduce", "shfl.sync.bfly.b32"},
+      {"mod_pow", "rem.u32"},
+      {"n_queens_count", "operand __local_depot0"},
+      {"outer_product", "div.s32"},
+      {"reverse_shared", "not supported by the machine's lowering"},  // dynamic shared memory, or its address
+      {"run_length", shared},
+      {"stencil_shared", shared},
+      {"stream_compact", "vote.sync.ballot.b32"},
+      {"string_match", "atom.global.add.u32"},
+      {"sum_shared", shared},
+      {"sum_shuffle", "shfl.sync.down.b32"},
+      {"transpose", shared},
+  };
+  return table;
+}
+
+absl::StatusOr<LoweredKernel> Lower(const LaunchSpec& spec) {
+  static PtxCache* cache = new PtxCache();
+  QGPU_ASSIGN_OR_RETURN(const PtxSource source, cache->Get(spec));
+  LaunchSpec of_entry = spec;
+  of_entry.kernel = source.entry;
+  return CompilePtxKernel(source.ptx_name, source.ptx, of_entry, source.parameter_names);
+}
+
+// "" where the case ends as it must; otherwise what is wrong.
+std::string Difference(const KernelCase& kernel_case, const LoweredKernel& lowered) {
+  const MachineRun run = Interpret(lowered.launch, kernel_case.spec.token_budget);
+  if (run.end == LaunchEnd::kBudget) return fmt::format("more than {} tokens", kernel_case.spec.token_budget);
+  if (kernel_case.expect == KernelCase::Expect::kTrap) return run.end == LaunchEnd::kTrap ? "" : "no trap";
+  if (run.end != LaunchEnd::kDone) return "a trap";
+  const absl::StatusOr<MemoryImage> expected = ExpectedMemory(kernel_case);
+  if (!expected.ok()) return expected.status().ToString();
+  for (size_t i = 0; i < expected->size(); ++i) {
+    if (run.state.memory[i] != (*expected)[i]) {
+      return fmt::format("word {} is {}, not {}", i, run.state.memory[i], (*expected)[i]);
+    }
+  }
+  return "";
+}
+
+TEST(KernelsLoweredTest, TheMachineRunsWhatItsTableDoesNotExcuse) {
+  std::map<std::string, std::set<std::string>> refusals;  // by kernel
+  std::set<std::string> hashes;
+  for (const std::string& suite_name : EmbeddedSuiteNames()) {
+    const absl::StatusOr<KernelSuite> suite = LoadSuite(suite_name);
+    ASSERT_TRUE(suite.ok()) << suite.status();
+    for (const KernelCase& kernel_case : suite->cases) {
+      if (kernel_case.expect == KernelCase::Expect::kRefusal) continue;
+      if (!hashes.insert(kernel_case.hash).second) continue;  // another suite has it too
+      std::set<std::string>& of_kernel = refusals[kernel_case.kernel];
+      const absl::StatusOr<LoweredKernel> lowered = Lower(kernel_case.spec);
+      if (lowered.ok()) {
+        EXPECT_EQ(Difference(kernel_case, *lowered), "") << kernel_case.Id();
+      } else {
+        of_kernel.insert(std::string(lowered.status().message()));
+      }
+    }
+  }
+  for (const auto& [kernel, reason] : NotSupportedYet()) EXPECT_TRUE(refusals.contains(kernel)) << kernel;
+  for (const auto& [kernel, messages] : refusals) {
+    const auto excused = NotSupportedYet().find(kernel);
+    if (excused == NotSupportedYet().end()) {
+      EXPECT_THAT(messages, testing::IsEmpty()) << kernel << " is refused";
+    } else {
+      EXPECT_FALSE(messages.empty()) << kernel << " is supported now: remove it from the table";
+      for (const std::string& message : messages) {
+        EXPECT_THAT(message, testing::HasSubstr(excused->second)) << kernel;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qgpu
