@@ -23,15 +23,15 @@ std::vector<int64_t> Counting(int64_t count) {
 
 // Merged rows of q, k and v: every merged head that the base has a value head for takes that head's rows, with the key
 // head it shares.
-std::vector<int64_t> QkvRows(const ModelShape& base, const ModelShape& merged) {
+std::vector<int64_t> QkvRows(const ModelShape& base, int64_t channels) {
   const int64_t group = base.linear_value_heads / base.linear_key_heads, keys = base.linear_keys();
-  std::vector<int64_t> rows(merged.conv_channels(), -1);
+  std::vector<int64_t> rows(3 * channels, -1);
   for (int64_t head = 0; head < base.linear_value_heads; ++head) {
     for (int64_t i = 0; i < kHeadDim; ++i) {
       const int64_t key_row = head / group * kHeadDim + i, to = head * kHeadDim + i;
       rows[to] = key_row;
-      rows[merged.linear_keys() + to] = keys + key_row;
-      rows[2 * merged.linear_keys() + to] = 2 * keys + to;
+      rows[channels + to] = keys + key_row;
+      rows[2 * channels + to] = 2 * keys + to;
     }
   }
   return rows;
@@ -86,7 +86,7 @@ void ReadCircuitRows(const CircuitLayer& layer, const CircuitLayout& layout, con
   }
 }
 
-BaseRowMap MapBaseRows(const ModelShape& base, const ModelShape& merged, const std::string& name) {
+BaseRowMap MapBaseRows(const ModelShape& base, int64_t heads, const std::string& name) {
   ModelShape one = base;
   one.layers = {name.starts_with("self_attn.") ? LayerType::kFullAttention : LayerType::kLinearAttention};
   BaseRowMap map;
@@ -95,7 +95,7 @@ BaseRowMap MapBaseRows(const ModelShape& base, const ModelShape& merged, const s
   }
   QGPU_CHECK(!map.base_dims.empty(), "no such tensor in a base layer: " + name);
   const bool is_qkv = name == "linear_attn.in_proj_qkv.weight" || name == "linear_attn.conv1d.weight";
-  map.base_row = is_qkv ? QkvRows(base, merged) : Counting(map.base_dims[0]);
+  map.base_row = is_qkv ? QkvRows(base, heads * kHeadDim) : Counting(map.base_dims[0]);
   map.is_residual_norm = name == "input_layernorm.weight" || name == "post_attention_layernorm.weight";
   if (map.is_residual_norm) map.fill = -1;
   map.writes_residual =

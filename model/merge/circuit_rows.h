@@ -42,6 +42,7 @@ struct BaseRowMap {
 
   int64_t BaseRow(int64_t row) const { return row < static_cast<int64_t>(base_row.size()) ? base_row[row] : -1; }
 };
-BaseRowMap MapBaseRows(const ModelShape& base, const ModelShape& merged, const std::string& name);
+// `heads`: linear heads of the merged layer, at least the base's value heads; each has a key of its own.
+BaseRowMap MapBaseRows(const ModelShape& base, int64_t heads, const std::string& name);
 
 }  // namespace qgpu

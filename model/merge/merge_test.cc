@@ -157,6 +157,27 @@ TEST_F(Merge, ReadingInPartsGivesTheSameRows) {
   }
 }
 
+TEST_F(Merge, WithoutPaddingOnlyZerosAreLeftOut) {
+  const auto model = MergedModel::Create(circuit_, base_).value();
+  const auto narrow = MergedModel::Create(circuit_, base_, Padding::kNone).value();
+  int64_t elements = 0, narrow_elements = 0;
+  for (const TensorSpec& spec : model->tensors()) elements += spec.elements();
+  for (const TensorSpec& spec : narrow->tensors()) {
+    narrow_elements += spec.elements();
+    if (spec.name.ends_with("norm.weight") || spec.name.ends_with("conv1d.weight"))
+      continue;  // padded with other values
+    double sum = 0, narrow_sum = 0;
+    for (const auto& row : Read(*model, spec.name)) {
+      for (float value : row) sum += std::abs(value);
+    }
+    for (const auto& row : Read(*narrow, spec.name)) {
+      for (float value : row) narrow_sum += std::abs(value);
+    }
+    EXPECT_EQ(narrow_sum, sum) << spec.name;
+  }
+  EXPECT_LT(narrow_elements, elements * 3 / 4);
+}
+
 TEST_F(Merge, RefusalsSayWhy) {
   EXPECT_EQ(ErrorOf(circuit_), "merged");
   Circuit reads_flag = circuit_;

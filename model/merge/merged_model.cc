@@ -40,6 +40,20 @@ void ReadVector(const std::vector<float>& from, int64_t first, int64_t count, fl
   std::copy_n(from.begin() + first, count, out);
 }
 
+// Gives a layer's tensor the extents of a layer with so many linear heads (keys not shared) and neurons.
+void Narrow(TensorSpec& spec, const std::string& name, int64_t heads, int64_t neurons) {
+  const int64_t channels = heads * kHeadDim;
+  if (name == "linear_attn.in_proj_qkv.weight" || name == "linear_attn.conv1d.weight") spec.dims[0] = 3 * channels;
+  if (name == "linear_attn.in_proj_z.weight") spec.dims[0] = channels;
+  if (name == "linear_attn.in_proj_b.weight" || name == "linear_attn.in_proj_a.weight" ||
+      name == "linear_attn.dt_bias" || name == "linear_attn.A_log") {
+    spec.dims[0] = heads;
+  }
+  if (name == "linear_attn.out_proj.weight") spec.dims[1] = channels;
+  if (name == "mlp.gate_proj.weight" || name == "mlp.up_proj.weight") spec.dims[0] = neurons;
+  if (name == "mlp.down_proj.weight") spec.dims[1] = neurons;
+}
+
 }  // namespace
 
 CompiledModel::CompiledModel(const Circuit& circuit) : circuit_(circuit) {
@@ -61,18 +75,7 @@ std::vector<TensorSpec> CompiledModel::tensors() const {
   for (TensorSpec& spec : specs) {
     int64_t index;
     const std::string name = LayerPart(spec.name, index);
-    if (index < 0) continue;
-    const CircuitLayer& layer = circuit_.layers[index];
-    const int64_t channels = int64_t{layer.heads} * kHeadDim;
-    if (name == "linear_attn.in_proj_qkv.weight" || name == "linear_attn.conv1d.weight") spec.dims[0] = 3 * channels;
-    if (name == "linear_attn.in_proj_z.weight") spec.dims[0] = channels;
-    if (name == "linear_attn.in_proj_b.weight" || name == "linear_attn.in_proj_a.weight" ||
-        name == "linear_attn.dt_bias" || name == "linear_attn.A_log") {
-      spec.dims[0] = layer.heads;
-    }
-    if (name == "linear_attn.out_proj.weight") spec.dims[1] = channels;
-    if (name == "mlp.gate_proj.weight" || name == "mlp.up_proj.weight") spec.dims[0] = layer.neurons;
-    if (name == "mlp.down_proj.weight") spec.dims[1] = layer.neurons;
+    if (index >= 0) Narrow(spec, name, circuit_.layers[index].heads, circuit_.layers[index].neurons);
   }
   return specs;
 }
@@ -92,8 +95,8 @@ absl::Status CompiledModel::ReadRows(const TensorSpec& spec, int64_t first_row, 
   return absl::OkStatus();
 }
 
-MergedModel::MergedModel(const Circuit& circuit, std::shared_ptr<const Checkpoint> base)
-    : circuit_(circuit), base_(std::move(base)), shape_(base_->shape()) {
+MergedModel::MergedModel(const Circuit& circuit, std::shared_ptr<const Checkpoint> base, Padding padding)
+    : circuit_(circuit), base_(std::move(base)), padding_(padding), shape_(base_->shape()) {
   const ModelShape& small = base_->shape();
   shape_.vocabulary = small.vocabulary + MachineIds(circuit);
   shape_.hidden = circuit.hidden();
@@ -108,7 +111,8 @@ MergedModel::MergedModel(const Circuit& circuit, std::shared_ptr<const Checkpoin
 }
 
 absl::StatusOr<std::unique_ptr<const MergedModel>> MergedModel::Create(const Circuit& circuit,
-                                                                       std::shared_ptr<const Checkpoint> base) {
+                                                                       std::shared_ptr<const Checkpoint> base,
+                                                                       Padding padding) {
   const ModelShape& shape = base->shape();
   if (circuit.layers.empty()) return absl::InvalidArgumentError("the circuit has no layers");
   if (circuit.base_hidden != shape.hidden) {
@@ -120,7 +124,7 @@ absl::StatusOr<std::unique_ptr<const MergedModel>> MergedModel::Create(const Cir
         fmt::format("the linear heads of {} are {} x {}; the circuit's memory needs {} x {}", base->directory(),
                     shape.linear_key_dim, shape.linear_value_dim, kHeadDim, kHeadDim));
   }
-  std::unique_ptr<MergedModel> model(new MergedModel(circuit, std::move(base)));
+  std::unique_ptr<MergedModel> model(new MergedModel(circuit, std::move(base), padding));
   QGPU_RETURN_IF_ERROR(model->PlanTextFlag());
   return model;
 }
@@ -164,6 +168,28 @@ absl::Status MergedModel::PlanTextFlag() {
   return absl::OkStatus();
 }
 
+int64_t MergedModel::LayerHeads(int64_t layer) const {
+  if (padding_ == Padding::kUniform) return shape_.linear_value_heads;
+  return layer < compiled_layers() ? circuit_.layers[layer].heads : base_->shape().linear_value_heads;
+}
+
+int64_t MergedModel::LayerNeurons(int64_t layer) const {
+  if (padding_ == Padding::kUniform) return shape_.intermediate;
+  if (layer >= compiled_layers()) return base_->shape().intermediate;
+  const bool has_flag_neuron = layer == compiled_layers() - 1 && flag_neuron_ >= 0;
+  return circuit_.layers[layer].neurons + (has_flag_neuron ? 1 : 0);
+}
+
+std::vector<TensorSpec> MergedModel::tensors() const {
+  std::vector<TensorSpec> specs = ModelTensors(shape_);
+  for (TensorSpec& spec : specs) {
+    int64_t layer;
+    const std::string name = LayerPart(spec.name, layer);
+    if (layer >= 0) Narrow(spec, name, LayerHeads(layer), LayerNeurons(layer));
+  }
+  return specs;
+}
+
 absl::Status MergedModel::ReadRows(const TensorSpec& spec, int64_t first_row, int64_t rows, float* out) const {
   int64_t index;
   const std::string name = LayerPart(spec.name, index);
@@ -175,8 +201,8 @@ absl::Status MergedModel::ReadRows(const TensorSpec& spec, int64_t first_row, in
   }
   if (index < 0) return ReadVocabularyRows(spec, first_row, rows, out);
   if (index >= compiled_layers()) return ReadBaseRows(spec, index - compiled_layers(), name, first_row, rows, out);
-  ReadCircuitRows(circuit_.layers[index], {.hidden_offset = circuit_.base_hidden, .heads = shape_.linear_value_heads},
-                  name, {first_row, rows, spec.row_size(), out});
+  ReadCircuitRows(circuit_.layers[index], {.hidden_offset = circuit_.base_hidden, .heads = LayerHeads(index)}, name,
+                  {first_row, rows, spec.row_size(), out});
   if (index == compiled_layers() - 1 && flag_neuron_ >= 0) AddFlagNeuron(name, first_row, rows, spec.row_size(), out);
   return absl::OkStatus();
 }
@@ -234,7 +260,7 @@ absl::Status MergedModel::ReadFinalNorm(float* out) const {
 
 absl::Status MergedModel::ReadBaseRows(const TensorSpec& spec, int64_t base_layer, const std::string& name,
                                        int64_t first_row, int64_t rows, float* out) const {
-  const BaseRowMap map = MapBaseRows(base_->shape(), shape_, name);
+  const BaseRowMap map = MapBaseRows(base_->shape(), LayerHeads(compiled_layers() + base_layer), name);
   const int64_t width = spec.row_size();
   TensorSpec base_spec = {LayerPrefix(base_layer) + name, map.base_dims};
   const int64_t base_width = base_spec.row_size();

@@ -43,15 +43,21 @@ class CompiledModel : public TensorSource {
   ModelShape shape_;
 };
 
+// Whether layers narrower than the widest are filled up with zeros, as a checkpoint's one shape needs it, or left as
+// they are, which is the same model in less memory and time.
+enum class Padding { kUniform, kNone };
+
 // The dense form.
 class MergedModel : public TensorSource {
  public:
   // `circuit` must outlive the model. kInvalidArgument: the circuit was built for another hidden size, or has no
   // constant or no free text flag dimension; kFailedPrecondition: the base's linear heads are not 128 x 128.
   static absl::StatusOr<std::unique_ptr<const MergedModel>> Create(const Circuit& circuit,
-                                                                   std::shared_ptr<const Checkpoint> base);
+                                                                   std::shared_ptr<const Checkpoint> base,
+                                                                   Padding padding = Padding::kUniform);
 
   const ModelShape& shape() const override { return shape_; }
+  std::vector<TensorSpec> tensors() const override;
   absl::Status ReadRows(const TensorSpec& spec, int64_t first_row, int64_t rows, float* out) const override;
 
   const Checkpoint& base() const { return *base_; }
@@ -60,7 +66,9 @@ class MergedModel : public TensorSource {
   int64_t first_machine_token() const { return base_->shape().vocabulary; }
 
  private:
-  MergedModel(const Circuit& circuit, std::shared_ptr<const Checkpoint> base);
+  MergedModel(const Circuit& circuit, std::shared_ptr<const Checkpoint> base, Padding padding);
+  int64_t LayerHeads(int64_t layer) const;
+  int64_t LayerNeurons(int64_t layer) const;
   absl::Status PlanTextFlag();
   absl::Status ReadVocabularyRows(const TensorSpec& spec, int64_t first_row, int64_t rows, float* out) const;
   absl::Status ReadFinalNorm(float* out) const;
@@ -70,6 +78,7 @@ class MergedModel : public TensorSource {
 
   const Circuit& circuit_;
   std::shared_ptr<const Checkpoint> base_;
+  Padding padding_;
   ModelShape shape_;
   double residual_scale_ = 1;  // s
   // Where the circuit leaves the flag to us: the dimension that is 1 after the last layer's norm on machine tokens, and

@@ -23,7 +23,7 @@ class Machine : public testing::TestWithParam<Setting> {
     const ModelShape base = EmbeddedBaseShape();
     circuit_ = new Circuit(BuildCircuit(static_cast<int>(base.hidden)).value().circuit);
     base_ = new std::string(EmbeddedBase(testing::TempDir() + "/qgpu_dense_test").value());
-    traces_ = new std::vector<SuiteTrace>(ShortestTraces().value());
+    traces_ = new std::vector<SuiteTrace>(FirstTraces().value());
   }
   void SetUp() override {
     absl::StatusOr<std::unique_ptr<Executor>> made =
@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Machine,
                            return fmt::format("{}_{}", ModelFormName(info.param.form), DataTypeName(info.param.type));
                          });
 
-// Both tests of a setting are one, so that its gigabytes are loaded once.
+// Prefill and free runs in one test, so that a setting's gigabytes are loaded once.
 TEST_P(Machine, WritesTheTraceOfEveryKernel) {
   ASSERT_EQ(traces_->size(), 12u);
   for (const SuiteTrace& trace : *traces_) {

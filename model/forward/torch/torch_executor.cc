@@ -148,7 +148,7 @@ absl::StatusOr<std::unique_ptr<Executor>> MakeTorchExecutor(const Circuit& circu
   int64_t first_machine_token = 0;
   if (form == ModelForm::kDense) {
     QGPU_ASSIGN_OR_RETURN(std::shared_ptr<const Checkpoint> base, Checkpoint::Open(base_directory));
-    QGPU_ASSIGN_OR_RETURN(merged, MergedModel::Create(circuit, std::move(base)));
+    QGPU_ASSIGN_OR_RETURN(merged, MergedModel::Create(circuit, std::move(base), Padding::kNone));
     first_machine_token = merged->first_machine_token();
   } else {
     compiled = std::make_unique<CompiledModel>(circuit);
