@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cat >&2 <<'TEXT'
 start: a first run on a fresh Debian 12 downloads about 270 MB of packages and 200 MB of Python packages, needs
-start: 4 GB of disk and 4 GB of memory, and takes about 15 minutes on 2 cores; later runs take about a minute.
+start: 3 GB of disk and 2 GB of memory, and takes about 15 minutes on 2 cores; later runs take about a minute.
 TEXT
 scripts/setup.sh
 scripts/build.sh qgpu_programs
