@@ -151,6 +151,12 @@ class Narrower {
     return range.empty() || (low >= kProvenLimit - (int64_t{1} << 32) && high <= kMaxU32);
   }
 
+  // Whether base + offset is out of range whatever happens: then any address that traps does.
+  bool NeverValid(int base, int64_t offset) const {
+    const Range& range = RangeOf(base);
+    return static_cast<__int128>(range.high) + offset < 0 || static_cast<__int128>(range.low) + offset > kProvenLimit;
+  }
+
   int64_t Magnitude(int value) const { return std::max(std::abs(RangeOf(value).low), std::abs(RangeOf(value).high)); }
 
   int MakeChecked(int value, int64_t small) {
@@ -276,12 +282,16 @@ class Narrower {
       const int64_t small = kSmallTerms - std::min(std::abs(offset), kSmallTerms);
       int address = offset >= -kSmallTerms && offset <= kSmallTerms ? Checked(in.args[0], small) : -1;
       if (address < 0 && LowHalfSuffices(in.args[0], offset)) address = Low(in.args[0]);
+      if (address < 0 && NeverValid(in.args[0], offset)) {
+        address = Const32(kProvenLimit);
+        f_.at(value).immediate = 0;
+      }
       if (address < 0) {
         return Refuse(value,
                       "this address is neither proven nor checked to stay within the machine's 32-bit addresses");
       }
       f_.at(value).args[0] = address;
-      f_.at(value).immediate = static_cast<uint32_t>(in.immediate);
+      f_.at(value).immediate = static_cast<uint32_t>(f_.at(value).immediate);
     }
     return absl::OkStatus();
   }

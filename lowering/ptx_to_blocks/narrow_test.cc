@@ -97,6 +97,14 @@ TEST(Narrow, WalkingPointerIsProvenByTheTokenBudget) {
   EXPECT_THAT(std::string(endless.status.message()), HasSubstr("ld.global.u32 %r3, [%rd3];"));
 }
 
+TEST(Narrow, AddressThatIsNeverValidStaysSo) {
+  const Narrowed out = NarrowBody(
+      "  add.s64 %rd3, %rd0, -7470035684;\n  st.global.u32 [%rd3], 1;\n"
+      "  add.s64 %rd4, %rd0, 4294967296;\n  st.global.u32 [%rd4+4], 2;\n  ret;");  // 4 GiB above a valid address
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_EQ(out.text, "block 0:\n  store 268435456, 1\n  store 268435456, 2\n  exit\n");
+}
+
 TEST(Narrow, TwoUnknownTermsAreRefused) {
   const Narrowed out = NarrowBody(
       "  ld.global.u32 %r2, [%rd1];\n  ld.global.u32 %r3, [%rd1+4];\n  mul.wide.s32 %rd3, %r2, 4;\n"
