@@ -116,11 +116,47 @@ absl::Status Translator::FillBlock(int block) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// What an instruction that is not in the table would take.
+std::string WhatIsNeeded(const PtxInstruction& in) {
+  static constexpr struct {
+    const char* opcode;
+    const char* needs;
+  } kNeeds[] = {
+      {"atom", "needs atomic operations"},
+      {"red", "needs atomic operations"},
+      {"shfl", "needs an exchange between the threads of a warp"},
+      {"vote", "needs an exchange between the threads of a warp"},
+      {"match", "needs an exchange between the threads of a warp"},
+      {"activemask", "needs an exchange between the threads of a warp"},
+      {"div", "needs division; by a constant it is supported"},
+      {"rem", "needs division; by a constant it is supported"},
+      {"call", "needs calls; inlined functions are supported"},
+      {"brx", "needs indirect branches"},
+      {"membar", "needs memory fences"},
+      {"fence", "needs memory fences"},
+      {"addc", "needs a carry between instructions"},
+      {"subc", "needs a carry between instructions"},
+      {"madc", "needs a carry between instructions"},
+  };
+  for (const std::string& modifier : in.modifiers) {
+    const auto type = ptx::LookUpType(modifier);
+    if (type && type->kind == TypeKind::kFloat) return "needs floating point, which the machine does not have";
+  }
+  for (const auto& entry : kNeeds) {
+    if (in.opcode == entry.opcode) return entry.needs;
+  }
+  return "";
+}
+
+}  // namespace
+
 absl::Status Translator::TranslateOne(const PtxInstruction& in) {
   for (const Row& row : Table()) {
     if (in.opcode == row.opcode) return (this->*row.handler)(in, row);
   }
-  return Unsupported(in);
+  return Unsupported(in, WhatIsNeeded(in));
 }
 
 // ---- operands ----
@@ -166,6 +202,10 @@ absl::StatusOr<int> Translator::Read(const PtxInstruction& in, const Operand& op
       if (type != Type::kI32) return Wrong(in, fmt::format("{} is 32 bits wide", ptx::ToString(operand)));
       break;
     }
+    case OperandKind::kSymbol:
+      return Unsupported(in,
+                         fmt::format("operand {}, the address of a variable: needs shared, constant or local memory",
+                                     ptx::ToString(operand)));
     default:
       return Unsupported(in, fmt::format("operand {}", ptx::ToString(operand)));
   }

@@ -112,6 +112,7 @@ TEST(Translate, UnsupportedInstructionIsNamedWithItsLines) {
   EXPECT_EQ(translation.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(translation.status().message()), HasSubstr(fmt::format("t.ptx:{}", kFirstBodyLine + 1)));
   EXPECT_THAT(std::string(translation.status().message()), HasSubstr("div.s32 %r2, %r0, %r1;"));
+  EXPECT_THAT(std::string(translation.status().message()), HasSubstr("needs division"));
 }
 
 TEST(Translate, ModifiersAndTypesThatAreNotTakenAreRefused) {
