@@ -165,6 +165,24 @@ TEST(Lower, ShortBranchesBecomePredication) {
   for (const MachineBlock& block : out.launch.program.blocks) EXPECT_EQ(block.control.condition, kGuardAlways);
 }
 
+TEST(Lower, ValueWrittenEarlyForAJoinSurvivesTheOtherSide) {
+  // %r5 at the join is %r2 from far above or a product; the product's slot must not destroy what the other way carries.
+  const char* body =
+      "  ld.global.u32 %r2, [%rd1+8];\n  ld.global.u32 %r3, [%rd2];\n  bar.sync 0;\n"
+      "  setp.lt.s32 %p1, %r3, %r0;\n  @%p1 bra ELSE;\n"
+      "  mov.u32 %r5, %r2;\n  mov.u32 %r6, 77;\n  setp.gt.s32 %p2, %r0, 1000;\n  @%p2 bra JOIN;\n"
+      "  ld.global.u32 %r6, [%rd2+4];\n  add.s32 %r6, %r6, %r2;\n  st.global.u32 [%rd0+8], %r6;\n"
+      "  xor.b32 %r6, %r6, %r3;\n  st.global.u32 [%rd0+12], %r6;\n  mul.lo.s32 %r6, %r6, %r2;\n  bra JOIN;\n"
+      "ELSE:\n  or.b32 %r5, %r3, %r0;\n  mul.lo.s32 %r5, %r5, 12345;\n  mov.u32 %r6, 78;\n"
+      "JOIN:\n  add.s32 %r7, %r5, %r6;\n  st.global.u32 [%rd0], %r7;\n  st.global.u32 [%rd0+4], %r2;\n  ret;";
+  Lowered out = LowerBody(body);
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_THAT(out.Run(4), ElementsAre(3 + (23 ^ 10) * 3, 3, 23, 23 ^ 10));
+  Lowered other = LowerBody(body, {1, 1, 1}, 11);
+  ASSERT_TRUE(other.status.ok()) << other.status;
+  EXPECT_THAT(other.Run(4), ElementsAre((10 | 11) * 12345 + 78, 3, 0, 0));
+}
+
 TEST(Lower, PredicatePhis) {
   Lowered out = LowerBody(
       "  setp.lt.s32 %p1, %r0, %r1;\n  mov.u32 %r2, 0;\nL:\n  @!%p1 bra DONE;\n  add.s32 %r2, %r2, 1;\n"

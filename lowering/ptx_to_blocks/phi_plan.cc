@@ -44,6 +44,7 @@ class Planner {
   PhiPlan Run() {
     ShareVariables();
     plan_.moves.resize(f_.blocks.size());
+    plan_.carried.resize(f_.blocks.size());
     for (int block : flow_.order) plan_.moves[block] = MovesOf(block);
     HoistIntoPredecessors();
     HoistToDefinitions();
@@ -150,6 +151,7 @@ class Planner {
         if (!MayWrite(from, variable, source, block) || plan_.LiveInto(block, variable, f_, live_)) continue;
         plan_.moves[from][variable] = source;
         plan_.moves[block].erase(variable);
+        plan_.carried[block].insert(variable);
       }
     }
   }
@@ -161,27 +163,40 @@ class Planner {
       for (const auto& [variable, source] : moves) {
         const int home = f_.at(source).block;
         if (home < 0 || home == block || f_.at(source).op == IrOp::kPhi) continue;
-        if (plan_.moves[home].count(variable) != 0 || !FreeBetween(home, block, variable)) continue;
+        if (plan_.moves[home].count(variable) != 0) continue;
+        const std::vector<bool> between = BlocksBetween(home, block);
+        if (!Free(home, block, between, variable)) continue;
         plan_.moves[block].erase(variable);
         plan_.moves[home][variable] = source;
+        for (int at : flow_.order) {
+          if (between[at]) plan_.carried[at].insert(variable);
+        }
       }
     }
   }
 
-  bool FreeBetween(int home, int block, int variable) const {
+  // The blocks on the ways from `home`, which dominates `block`, to `block`, without the first and with the last.
+  std::vector<bool> BlocksBetween(int home, int block) const {
     std::vector<bool> seen(f_.blocks.size(), false);
     std::vector<int> work = {block};
     seen[block] = true;
     while (!work.empty()) {
       const int at = work.back();
       work.pop_back();
-      if (plan_.LiveInto(at, variable, f_, live_)) return false;
-      if (at != block && plan_.moves[at].count(variable) != 0) return false;
       for (int predecessor : flow_.predecessors[at]) {
         if (predecessor == home || seen[predecessor]) continue;
         seen[predecessor] = true;
         work.push_back(predecessor);
       }
+    }
+    return seen;
+  }
+
+  bool Free(int home, int block, const std::vector<bool>& between, int variable) const {
+    for (int at : flow_.order) {
+      if (!between[at]) continue;
+      if (plan_.LiveInto(at, variable, f_, live_)) return false;
+      if (at != block && plan_.moves[at].count(variable) != 0) return false;
     }
     return std::none_of(flow_.successors[home].begin(), flow_.successors[home].end(),
                         [&](int successor) { return plan_.LiveInto(successor, variable, f_, live_); });
@@ -227,6 +242,7 @@ class Planner {
 }  // namespace
 
 bool PhiPlan::LiveInto(int block, int v, const IrFunction& function, const Liveness& live) const {
+  if (carried[block].count(v) != 0) return true;
   for (size_t value = 0; value < variable.size(); ++value) {
     if (variable[value] == v && (function.at(static_cast<int>(value)).block == block || live.in[block][value])) {
       return true;

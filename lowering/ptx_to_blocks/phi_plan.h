@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "lowering/ptx_to_blocks/ir.h"
@@ -17,6 +18,9 @@ struct PhiPlan {
   std::vector<std::map<int, int>> moves;  // [block]: variable <- value, all at once, by the end of the block
   // [value]: the variable that the slot computing the value may write directly (if the block's order allows); -1: none.
   std::vector<int> fused;
+
+  // [block]: variables that were written early, in a block before, and must keep their value until the block's end.
+  std::vector<std::set<int>> carried;
 
   // True when variable `v` holds something that `block` or what follows it reads.
   bool LiveInto(int block, int v, const IrFunction& function, const Liveness& live) const;
