@@ -1,5 +1,7 @@
 #include "kernels/expected.h"
 
+#include <set>
+
 #include "kernels/references.h"
 
 namespace qgpu {
@@ -31,6 +33,18 @@ absl::StatusOr<std::vector<KernelArgument>> OrderedArguments(const KernelCase& k
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<KernelCase>> EmbeddedCases() {
+  std::vector<KernelCase> cases;
+  std::set<std::string> hashes;
+  for (const std::string& name : EmbeddedSuiteNames()) {
+    QGPU_ASSIGN_OR_RETURN(KernelSuite suite, LoadSuite(name));
+    for (KernelCase& kernel_case : suite.cases) {
+      if (hashes.insert(kernel_case.hash).second) cases.push_back(std::move(kernel_case));
+    }
+  }
+  return cases;
+}
 
 absl::StatusOr<MemoryImage> ExpectedMemory(const KernelCase& kernel_case) {
   QGPU_ASSIGN_OR_RETURN(const Reference* reference, ReferenceOf(kernel_case));

@@ -10,6 +10,9 @@
 
 namespace qgpu {
 
+// The cases of all embedded suites, each once though several suites have it.
+absl::StatusOr<std::vector<KernelCase>> EmbeddedCases();
+
 // The whole memory image after `kernel_case` (one that expects a result): the arena of its arguments, in the order of
 // the kernel's parameters, with its outputs computed.
 // kNotFound when the kernel has no reference; kInvalidArgument when the case lacks an argument.

@@ -73,21 +73,17 @@ std::string Difference(const KernelCase& kernel_case, const LoweredKernel& lower
 }
 
 TEST(KernelsLoweredTest, TheMachineRunsWhatItsTableDoesNotExcuse) {
+  const absl::StatusOr<std::vector<KernelCase>> cases = EmbeddedCases();
+  ASSERT_TRUE(cases.ok()) << cases.status();
   std::map<std::string, std::set<std::string>> refusals;  // by kernel
-  std::set<std::string> hashes;
-  for (const std::string& suite_name : EmbeddedSuiteNames()) {
-    const absl::StatusOr<KernelSuite> suite = LoadSuite(suite_name);
-    ASSERT_TRUE(suite.ok()) << suite.status();
-    for (const KernelCase& kernel_case : suite->cases) {
-      if (kernel_case.expect == KernelCase::Expect::kRefusal) continue;
-      if (!hashes.insert(kernel_case.hash).second) continue;  // another suite has it too
-      std::set<std::string>& of_kernel = refusals[kernel_case.kernel];
-      const absl::StatusOr<LoweredKernel> lowered = Lower(kernel_case.spec);
-      if (lowered.ok()) {
-        EXPECT_EQ(Difference(kernel_case, *lowered), "") << kernel_case.Id();
-      } else {
-        of_kernel.insert(std::string(lowered.status().message()));
-      }
+  for (const KernelCase& kernel_case : *cases) {
+    if (kernel_case.expect == KernelCase::Expect::kRefusal) continue;
+    std::set<std::string>& of_kernel = refusals[kernel_case.kernel];
+    const absl::StatusOr<LoweredKernel> lowered = Lower(kernel_case.spec);
+    if (lowered.ok()) {
+      EXPECT_EQ(Difference(kernel_case, *lowered), "") << kernel_case.Id();
+    } else {
+      of_kernel.insert(std::string(lowered.status().message()));
     }
   }
   for (const auto& [kernel, reason] : NotSupportedYet()) EXPECT_TRUE(refusals.contains(kernel)) << kernel;

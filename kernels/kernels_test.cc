@@ -1,7 +1,5 @@
 // The kernels of all suites: their cases reach the corners they must, their CUDA compiles here, assembles with NVIDIA's
 // ptxas for a T4 and compiles unchanged with nvcc (where those are installed), and what they compute is known.
-#include <cstdlib>
-#include <filesystem>
 #include <limits>
 #include <map>
 #include <set>
@@ -10,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/expected.h"
+#include "kernels/installed_tools.h"
 #include "kernels/suite.h"
 #include "lowering/cuda_to_ptx/cuda_to_ptx.h"
 #include "lowering/ptx/ptx.h"
@@ -17,7 +16,6 @@
 namespace qgpu {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::UnorderedElementsAreArray;
 
@@ -41,18 +39,8 @@ const KernelSuite& Suite(const std::string& name) {
   return Suites().front();
 }
 
-// Every case of every suite once, though several suites have it.
 const std::vector<KernelCase>& AllCases() {
-  static const std::vector<KernelCase> cases = [] {
-    std::vector<KernelCase> all;
-    std::set<std::string> hashes;
-    for (const KernelSuite& suite : Suites()) {
-      for (const KernelCase& kernel_case : suite.cases) {
-        if (hashes.insert(kernel_case.hash).second) all.push_back(kernel_case);
-      }
-    }
-    return all;
-  }();
+  static const std::vector<KernelCase> cases = EmbeddedCases().value();
   return cases;
 }
 
@@ -96,30 +84,6 @@ size_t WordsBesideTheArena(const KernelCase& kernel_case) {
     for (const ptx::Variable& variable : function.variables) add(variable);
   }
   return (bytes + 3) / 4;
-}
-
-bool Installed(const std::string& tool) {
-  return std::system(("command -v " + tool + " >/dev/null 2>&1").c_str()) == 0;
-}
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    path_ = (fs::temp_directory_path() / "qgpu-kernels-test-XXXXXX").string();
-    if (mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << "no temporary folder";
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  std::string File(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-// What `command` printed, when it failed; "" when it ended with 0.
-std::string Failure(const std::string& command, const TemporaryFolder& folder) {
-  const std::string log = folder.File("log");
-  if (std::system(fmt::format("{} >'{}' 2>&1", command, log).c_str()) == 0) return "";
-  return ReadFile(log).value_or("no output") + " ";
 }
 
 std::vector<uint32_t> ExpectedBuffer(const std::string& id, const std::string& buffer) {
@@ -215,26 +179,6 @@ TEST(KernelsTest, PtxasAssemblesEveryKernelForTheT4) {
         "")
         << kernel;
   }
-}
-
-// All in one translation unit, each in a namespace of its own, because nvcc takes a second to start.
-TEST(KernelsTest, NvccCompilesEveryKernelUnchanged) {
-  if (!Installed("nvcc")) GTEST_SKIP() << "nvcc is not installed";
-  const TemporaryFolder folder;
-  std::string all;
-  for (const std::string& kernel : AllKernels()) {
-    const std::string file = kernel + ".cu";
-    ASSERT_TRUE(WriteFileAtomically(folder.File(file), EmbeddedKernelSource(file).value()).ok());
-    all += fmt::format("namespace of_{} {{\n#include \"{}\"\n}}\n", kernel, file);
-  }
-  ASSERT_TRUE(WriteFileAtomically(folder.File("all.cu"), all).ok());
-  EXPECT_EQ(
-      Failure(fmt::format("nvcc -arch=sm_75 -ptx '{}' -o '{}'", folder.File("all.cu"), folder.File("all.ptx")), folder),
-      "");
-  const std::string ptx = ReadFile(folder.File("all.ptx")).value_or("");
-  size_t entries = 0;
-  for (size_t at = ptx.find(".entry"); at != std::string::npos; at = ptx.find(".entry", at + 1)) ++entries;
-  EXPECT_EQ(entries, AllKernels().size());
 }
 
 TEST(KernelsTest, ReferencesComputeWhatIsKnown) {

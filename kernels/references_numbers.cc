@@ -41,30 +41,25 @@ uint32_t PowerModulo(uint64_t base, uint32_t exponent, uint64_t modulus) {
   return static_cast<uint32_t>(result % modulus);
 }
 
-// Steps until c escapes; numbers have 8 bits after the point, and shifts round towards minus infinity.
-uint32_t EscapeSteps(int32_t cx, int32_t cy, size_t max_steps) {
+// z * z + c until |z| > 2; numbers have 8 bits after the point, and products are rounded towards minus infinity.
+uint32_t EscapeSteps(int64_t cx, int64_t cy, size_t max_steps) {
+  const auto rounded = [](int64_t product) { return (product - (product & 255)) / 256; };
   int64_t x = 0, y = 0;
-  for (size_t steps = 0; steps < max_steps; ++steps) {
-    // A first step from zero goes to c itself, which may be anywhere; the kernel's 32-bit sum of squares wraps.
-    const int32_t square = Signed(Unsigned(x * x) + Unsigned(y * y));
-    if (square > 4 * 256 * 256) return static_cast<uint32_t>(steps);
-    const int64_t real = Signed(Unsigned(x * x) - Unsigned(y * y));
-    const int64_t imaginary = Signed(2 * Unsigned(x) * Unsigned(y));
-    x = Signed(Unsigned((real - (real & 255)) / 256 + cx));
-    y = Signed(Unsigned((imaginary - (imaginary & 255)) / 256 + cy));
+  uint32_t steps = 0;
+  for (; steps < max_steps && x * x + y * y <= 512 * 512; ++steps) {
+    const int64_t real = rounded(x * x - y * y) + cx;
+    y = rounded(2 * x * y) + cy;
+    x = real;
   }
-  return static_cast<uint32_t>(max_steps);
+  return steps;
 }
 
 void Mandelbrot(Arguments& m) {
   const size_t width = m.Count("width"), height = m.Count("height");
-  for (size_t row = 0; row < std::min<size_t>(height, m.grid.y * m.block.y); ++row) {
-    for (size_t column = 0; column < std::min<size_t>(width, m.grid.x * m.block.x); ++column) {
-      const auto at = [&](const char* origin, size_t index) {
-        return Signed(Unsigned(m.Scalar(origin)) + static_cast<uint32_t>(index) * Unsigned(m.Scalar("step")));
-      };
-      m.Buffer("out")[row * width + column] = EscapeSteps(at("left", column), at("top", row), m.Count("max_steps"));
-    }
+  for (size_t i = 0; i < width * height; ++i) {
+    const int64_t row = static_cast<int64_t>(i / width), column = static_cast<int64_t>(i % width);
+    m.Buffer("out")[i] = EscapeSteps(m.Scalar("left") + column * m.Scalar("step"),
+                                     m.Scalar("top") + row * m.Scalar("step"), m.Count("max_steps"));
   }
 }
 
