@@ -183,6 +183,23 @@ TEST(Lower, ValueWrittenEarlyForAJoinSurvivesTheOtherSide) {
   EXPECT_THAT(other.Run(4), ElementsAre((10 | 11) * 12345 + 78, 3, 0, 0));
 }
 
+TEST(Lower, BothSidesOfABranchDoNotWriteTheJoinsVariableAboveIt) {
+  // Each side is one short computation that fits the free slots above the branch, and too long to be predicated.
+  std::string sides[2];
+  for (int side = 0; side < 2; ++side) {
+    sides[side] = fmt::format("  add.s32 %r5, %r2, {};\n", 100 + side);
+    for (int i = 0; i < 4; ++i) sides[side] += fmt::format("  st.global.u32 [%rd0+{}], {};\n", 4 + 4 * i, side + i);
+  }
+  for (uint32_t n : {3u, 0u}) {
+    Lowered out =
+        LowerBody("  ld.global.u32 %r2, [%rd1];\n  bar.sync 0;\n  setp.lt.s32 %p1, %r2, %r0;\n  @%p1 bra ELSE;\n" +
+                      sides[0] + "  bra JOIN;\nELSE:\n" + sides[1] + "JOIN:\n  st.global.u32 [%rd0], %r5;\n  ret;",
+                  {1, 1, 1}, n);
+    ASSERT_TRUE(out.status.ok()) << out.status;
+    EXPECT_THAT(out.Run(2), ElementsAre(n == 3 ? 102 : 101, n == 3 ? 1 : 0));
+  }
+}
+
 TEST(Lower, PredicatePhis) {
   Lowered out = LowerBody(
       "  setp.lt.s32 %p1, %r0, %r1;\n  mov.u32 %r2, 0;\nL:\n  @!%p1 bra DONE;\n  add.s32 %r2, %r2, 1;\n"

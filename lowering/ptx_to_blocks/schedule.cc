@@ -215,6 +215,12 @@ class Scheduler {
   void Commit(int block, Packing& packing) {
     BasicBlockPlan& plan = out_.basic_blocks[block];
     if (packing.has_above) {
+      // What was written up there for this block must not be overwritten there for its sibling.
+      for (const SlotPlan& slot : packing.blocks.front().slots) {
+        if (slot.variable >= 0 && phis_.moves[block].count(slot.variable) != 0) {
+          phis_.carried[block].insert(slot.variable);
+        }
+      }
       out_.basic_blocks[flow_.predecessors[block][0]].blocks.back() = packing.blocks.front();
       packing.blocks.erase(packing.blocks.begin());
     }
@@ -231,7 +237,7 @@ class Scheduler {
   const FlowGraph& flow_;
   const Layout& layout_;
   const Liveness& live_;
-  const PhiPlan& phis_;
+  PhiPlan phis_;  // a copy: `carried` grows
   const Selection& selection_;
   const std::vector<int>& costs_;
   const bool in_program_order_;
