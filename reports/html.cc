@@ -17,12 +17,13 @@ constexpr const char* kStyle = R"css(
 :root { color-scheme: light dark; --line: #8884; --good: #0a7d33; --bad: #b3261e; --muted: #777; --bar: #5b8def; }
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin: 0 0 .3rem; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
-table { border-collapse: collapse; } th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: left;
-vertical-align: top; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; } .scroll { overflow-x: auto; }
+table { border-collapse: collapse; } th, td { padding: .25rem .7rem; vertical-align: top;
+text-align: left; border-bottom: 1px solid var(--line); } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+.scroll { overflow-x: auto; }
 .pass { color: var(--good); } .bad { color: var(--bad); font-weight: 600; } .muted { color: var(--muted); }
 code, pre { font: 13px/1.4 ui-monospace, monospace; } pre { white-space: pre-wrap; margin: .2rem 0; }
-.big td:nth-child(2) { font-size: 1.25rem; font-weight: 600; } .failure { border-left: 4px solid var(--bad);
-padding: .1rem 0 .1rem .9rem; margin: .9rem 0; } .bar { display: inline-block; height: .7rem; background: var(--bar); }
+.big td:nth-child(2) { font-size: 1.25rem; font-weight: 600; }
+.failure { border-left: 4px solid var(--bad); padding: .1rem 0 .1rem .9rem; margin: .9rem 0; } .bar { display: inline-block; height: .7rem; background: var(--bar); }
 )css";
 
 std::string Escape(const std::string& text) {

@@ -2,8 +2,8 @@
 
 #include <semaphore>
 
-#include "oracle/serve/engines.h"
 #include "lowering/ptx_cache/ptx_cache.h"
+#include "oracle/serve/engines.h"
 #include "proto/channel.h"
 #include "proto/convert.h"
 #include "proto/limits.h"
