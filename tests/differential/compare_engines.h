@@ -14,7 +14,7 @@ struct Comparison {
   bool refused = false;    // the machine's lowering refused the kernel (then `difference` is the refusal)
   bool machine_trapped = false;
   bool only_native_trapped = false;  // a difference, unless the trap is that of a load whose value nothing uses
-  int64_t tokens = 0, passes = 0;  // of the interpreter
+  int64_t tokens = 0, passes = 0;    // of the interpreter
 };
 
 // CUDA sources are compiled once per text.

@@ -80,7 +80,7 @@ TEST(RandomDifferential, PtxInstructions) {
   Tally tally;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     SCOPED_TRACE(fmt::format("QGPU_RANDOM_SEED={}", seed));
-    const KernelSource source{fmt::format("random{}.ptx", seed), RandomPtxSource(seed, 2 + static_cast<int>(seed % 20)),
+    const KernelSource source{fmt::format("random{}.ptx", seed), RandomPtxSource(seed, 2 + static_cast<int>(seed % 30)),
                               SourceLanguage::kPtx};
     Check(RandomLaunch(seed, source, "k"), tally);
     if (HasFailure()) return;

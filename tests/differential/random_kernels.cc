@@ -179,7 +179,7 @@ class PtxWriter {
     text_ =
         ".version 6.4\n.target sm_75\n.address_size 64\n"
         ".visible .entry k(.param .u64 out, .param .u64 a, .param .u64 b, .param .u32 n, .param .u32 m)\n{\n"
-        "  .reg .pred %p<4>;\n  .reg .b32 %r<8>;\n  .reg .b64 %rd<6>;\n"
+        "  .reg .pred %p<5>;\n  .reg .b32 %r<8>;\n  .reg .b64 %rd<6>;\n"
         "  ld.param.u64 %rd0, [out];\n  ld.param.u64 %rd1, [a];\n  ld.param.u64 %rd2, [b];\n"
         "  mov.u32 %r0, %tid.x;\n  mov.u32 %r1, %ctaid.x;\n  mov.u32 %r2, %ntid.x;\n"
         "  mad.lo.u32 %r0, %r1, %r2, %r0;\n  mul.wide.u32 %rd3, %r0, 8;\n  add.s64 %rd0, %rd0, %rd3;\n"
@@ -188,6 +188,7 @@ class PtxWriter {
         "  ld.param.u32 %r3, [n];\n  ld.param.u32 %r4, [m];\n  mov.u32 %r5, %tid.x;\n"
         "  setp.lt.s32 %p0, %r1, %r2;\n  setp.eq.u32 %p1, %r1, %r3;\n  setp.ne.u32 %p2, %r0, 1;\n";
     for (int i = 0; i < instructions; ++i) Instruction();
+    if (in_loop_) CloseLoop();
     for (; open_ > 0; --open_) text_ += fmt::format("L{}:\n", labels_ - open_);
     return text_ +
            fmt::format(
@@ -202,6 +203,12 @@ class PtxWriter {
   std::string Amount() { return random_.Below(2) == 0 ? fmt::format("{}", random_.Below(40)) : Operand(); }
   const char* Sign() { return random_.Below(2) == 0 ? "s32" : "u32"; }
 
+  // Also where a branch into the loop skipped the counter's start, it ends.
+  void CloseLoop() {
+    text_ += fmt::format("  add.s32 %r6, %r6, -1;\n  setp.gt.s32 %p4, %r6, 0;\n  @%p4 bra LOOP{};\n", loops_);
+    in_loop_ = false;
+  }
+
   void Instruction() {
     if (random_.Below(12) == 0) {  // skips forward, over what comes until the label
       text_ += fmt::format("  @{}{} bra L{};\n", random_.Below(2) == 0 ? "!" : "", Predicate(), labels_++);
@@ -209,8 +216,19 @@ class PtxWriter {
       return;
     }
     if (open_ > 0 && random_.Below(4) == 0) {
-      text_ += fmt::format("L{}:\n", labels_ - open_);
+      const int oldest = labels_ - open_;
+      if (random_.Below(2) == 0) {  // what follows is the other side
+        text_ += fmt::format("  bra L{};\n", labels_++);
+        ++open_;
+      }
+      text_ += fmt::format("L{}:\n", oldest);
       --open_;
+    }
+    if (!in_loop_ && random_.Below(15) == 0) {
+      text_ += fmt::format("  mov.u32 %r6, {};\nLOOP{}:\n", 1 + random_.Below(4), ++loops_);
+      in_loop_ = true;
+    } else if (in_loop_ && random_.Below(6) == 0) {
+      CloseLoop();
     }
     std::string guard;
     if (random_.Below(4) == 0) guard = fmt::format("@{}{} ", random_.Below(2) == 0 ? "!" : "", Predicate());
@@ -274,7 +292,8 @@ class PtxWriter {
 
   SplitMix64 random_;
   std::string text_;
-  int open_ = 0, labels_ = 0;
+  int open_ = 0, labels_ = 0, loops_ = 0;
+  bool in_loop_ = false;
 };
 
 }  // namespace

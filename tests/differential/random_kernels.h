@@ -13,7 +13,8 @@ namespace qgpu {
 // One source file with `count` kernels k0, k1, ..., each with the parameters of RandomLaunch.
 std::string RandomCudaSource(uint64_t seed, int count);
 
-// A module with one kernel `k` of `instructions` random instructions, some of them predicated or branched over.
+// A module with one kernel `k` of `instructions` random instructions, some of them predicated, branched over or in
+// a loop.
 std::string RandomPtxSource(uint64_t seed, int instructions);
 
 // `ptx` with a few lines of its kernel's body deleted, doubled or exchanged.
