@@ -12,8 +12,8 @@
 
 namespace qgpu {
 
-// How many threads libtorch uses, in the whole process. Until this is called, making an executor sets it: one thread for
-// the split form, whose products are too small to share, and one a core for the dense form and for text.
+// How many threads libtorch uses, in the whole process. Until this is called, making an executor sets it: one thread
+// for the split form, whose products are too small to share, and one a core for the dense form and for text.
 void SetTorchThreads(int threads);
 
 enum class ModelForm {
