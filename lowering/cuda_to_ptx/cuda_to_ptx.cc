@@ -36,10 +36,11 @@ constexpr char kHeaderNames[] =
 constexpr char kTarget[] = "-cc1 -triple nvptx64-nvidia-cuda -target-cpu sm_75 -target-feature +ptx64 -Os";
 
 // -Os and no vectorizers: the machine's ROM holds 128 instructions, so nothing is unrolled unless it gets smaller by it
-// or the source says so (#pragma unroll). Endless loops stay: C++ lets a compiler assume that there are none, but then a
-// kernel that hangs on a GPU would end here. Value names are kept, because parameters' names are taken from the IR.
+// or the source says so (#pragma unroll). Endless loops stay: C++ lets a compiler assume that there are none, but then
+// a kernel that hangs on a GPU would end here. Value names are kept, because parameters' names are taken from the IR.
 constexpr char kFrontendOptions[] =
-    "-x cuda -fcuda-is-device -aux-triple x86_64-unknown-linux-gnu -std=gnu++17 -fwrapv -fno-finite-loops -fgnuc-version=4.2.1 "
+    "-x cuda -fcuda-is-device -aux-triple x86_64-unknown-linux-gnu -std=gnu++17 -fwrapv -fno-finite-loops "
+    "-fgnuc-version=4.2.1 "
     "-nostdsysteminc -nobuiltininc -nostdinc++ -ivfsoverlay files.json -internal-isystem include "
     "-include qgpu_cuda.h -debug-info-kind=line-directives-only -dwarf-version=2 -fdebug-compilation-dir=. "
     "-fno-autolink -fconstexpr-steps=200000 -ferror-limit 10 -fmessage-length=0 -emit-llvm -o kernel.ll";

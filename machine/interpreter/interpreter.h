@@ -6,8 +6,8 @@
 namespace qgpu {
 
 // Runs `launch` (validated, see ValidateLaunch) and returns the exact token sequence that the model must write, with
-// the final state. Stops with LaunchEnd::kBudget after `token_budget` tokens; the state is then that of an unfinished pass and
-// not to be compared. Deterministic, never fails.
+// the final state. Stops with LaunchEnd::kBudget after `token_budget` tokens; the state is then that of an unfinished
+// pass and not to be compared. Deterministic, never fails.
 MachineRun Interpret(const MachineLaunch& launch, int64_t token_budget);
 
 // One result and slot predicate of a lane, for tests of single ops and for trap addresses.

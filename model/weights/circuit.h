@@ -60,8 +60,8 @@ struct Circuit {
   int32_t norm_log2 = 0;    // m: RMSNorm divides by 2^m on machine tokens
   float norm_eps = 1e-6f;
   std::vector<CircuitLayer> layers;
-  SparseMatrix embedding;         // [machine ids, W]; tied: the same rows give the logits
-  std::vector<float> final_norm;  // [W], zero-centred, only the dimensions that make logits differ from -1
+  SparseMatrix embedding;           // [machine ids, W]; tied: the same rows give the logits
+  std::vector<float> final_norm;    // [W], zero-centred, only the dimensions that make logits differ from -1
   int32_t text_flag_dimension = 0;  // no layer reads or writes it, no machine row sets it; the dense form uses it
   // "memory" (126 rows x 32 bits), "register.0" to "register.3" (one a lane: 128 rows warp * 16 + register x 32 bits),
   // "warp" (1 x 3), "exec" (1 row: block 5, mask 4, valid 1), "cta.x", "cta.y", "cta.z" (1 row of 8, 8 and 6 bits)
