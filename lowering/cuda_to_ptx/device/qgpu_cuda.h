@@ -1,11 +1,12 @@
-// What CUDA code may use without a toolkit: the language's keywords and built-in variables, the integer device
-// functions, the few C names that kernels include headers for, and enough of the host API that host code beside a
-// kernel compiles. The compiler includes this file before every kernel, and finds it again under the names of the
-// headers it stands for (cuda_runtime.h, stdint.h, ...; the list is in cuda_to_ptx.cc).
+// What CUDA code may use without a toolkit: the language's keywords and built-in variables, the integer device functions,
+// the few C names that kernels include headers for, and enough of the host API that host code beside a kernel compiles.
+// The compiler includes this file before every kernel, and finds it again under the names of the headers it stands for
+// (cuda_runtime.h, stdint.h, ...; the list is in cuda_to_ptx.cc).
 //
 // Device functions are `nodebug`, so that the instructions they become carry the line of the kernel that calls them.
 // What is declared here without a body (printf, malloc, vprintf's like) compiles to a call, which the lowering then
 // refuses by name and line.
+// clang-format off: its macros are tables, which clang-format 19 moves to and fro.
 #pragma once
 
 #define __global__ __attribute__((global))
@@ -172,22 +173,30 @@ using ::strlen;
 
 // --- vector types
 
-#define QGPU_VECTOR1(name, type) \
-  struct name##1 { type x; };    \
-  QGPU_BOTH name##1 make_##name##1(type x) { return name##1 {x}; }
-#define QGPU_VECTOR2(name, type, bytes)                          \
-  struct __attribute__((aligned(bytes))) name##2 { type x, y; }; \
-  QGPU_BOTH name##2 make_##name##2(type x, type y) { return name##2 {x, y}; }
-#define QGPU_VECTOR3(name, type)    \
-  struct name##3 { type x, y, z; }; \
-  QGPU_BOTH name##3 make_##name##3(type x, type y, type z) { return name##3 {x, y, z}; }
-#define QGPU_VECTOR4(name, type, bytes)                                \
-  struct __attribute__((aligned(bytes))) name##4 { type x, y, z, w; }; \
-  QGPU_BOTH name##4 make_##name##4(type x, type y, type z, type w) { return name##4 {x, y, z, w}; }
-#define QGPU_VECTORS(name, type)             \
-  QGPU_VECTOR1(name, type)                   \
-  QGPU_VECTOR2(name, type, 2 * sizeof(type)) \
-  QGPU_VECTOR3(name, type)                   \
+#define QGPU_VECTOR1(name, type)   \
+  struct name##1 {                 \
+    type x;                        \
+  };                               \
+  QGPU_BOTH name##1 make_##name##1(type x) { return name##1{x}; }
+#define QGPU_VECTOR2(name, type, bytes)     \
+  struct __attribute__((aligned(bytes))) name##2 { \
+    type x, y;                              \
+  };                                        \
+  QGPU_BOTH name##2 make_##name##2(type x, type y) { return name##2{x, y}; }
+#define QGPU_VECTOR3(name, type) \
+  struct name##3 {               \
+    type x, y, z;                \
+  };                             \
+  QGPU_BOTH name##3 make_##name##3(type x, type y, type z) { return name##3{x, y, z}; }
+#define QGPU_VECTOR4(name, type, bytes)     \
+  struct __attribute__((aligned(bytes))) name##4 { \
+    type x, y, z, w;                        \
+  };                                        \
+  QGPU_BOTH name##4 make_##name##4(type x, type y, type z, type w) { return name##4{x, y, z, w}; }
+#define QGPU_VECTORS(name, type)                                       \
+  QGPU_VECTOR1(name, type)                                             \
+  QGPU_VECTOR2(name, type, 2 * sizeof(type))                           \
+  QGPU_VECTOR3(name, type)                                             \
   QGPU_VECTOR4(name, type, 4 * sizeof(type) > 16 ? 16 : 4 * sizeof(type))
 
 QGPU_VECTORS(char, signed char)
@@ -213,28 +222,25 @@ struct dim3 {
 
 // --- built-in variables
 
-#define QGPU_SREG(name, reg, vector)                                                                           \
-  struct qgpu_##name##_t {                                                                                     \
-    __declspec(property(get = get_x)) unsigned x;                                                              \
-    __declspec(property(get = get_y)) unsigned y;                                                              \
-    __declspec(property(get = get_z)) unsigned z;                                                              \
-    QGPU_SREG_GETTER(get_x, reg##_x)                                                                           \
-    QGPU_SREG_GETTER(get_y, reg##_y) QGPU_SREG_GETTER(get_z, reg##_z)                                          \
-        __attribute__((device, always_inline, nodebug)) operator vector() const {                              \
-      return vector{x, y, z};                                                                                  \
-    }                                                                                                          \
+#define QGPU_SREG(name, reg, vector)                                                                        \
+  struct qgpu_##name##_t {                                                                                  \
+    __declspec(property(get = get_x)) unsigned x;                                                           \
+    __declspec(property(get = get_y)) unsigned y;                                                           \
+    __declspec(property(get = get_z)) unsigned z;                                                           \
+    QGPU_SREG_GETTER(get_x, reg##_x) QGPU_SREG_GETTER(get_y, reg##_y) QGPU_SREG_GETTER(get_z, reg##_z)      \
+    __attribute__((device, always_inline, nodebug)) operator vector() const { return vector{x, y, z}; }     \
     __attribute__((device, always_inline, nodebug)) operator QGPU_OTHER_##vector() const { return {x, y, z}; } \
-                                                                                                               \
-   private:                                                                                                    \
-    qgpu_##name##_t() = delete;                                                                                \
-    qgpu_##name##_t(const qgpu_##name##_t&) = delete;                                                          \
-    void operator=(const qgpu_##name##_t&) const = delete;                                                     \
-    qgpu_##name##_t* operator&() const = delete;                                                               \
-  };                                                                                                           \
+                                                                                                            \
+   private:                                                                                                 \
+    qgpu_##name##_t() = delete;                                                                             \
+    qgpu_##name##_t(const qgpu_##name##_t&) = delete;                                                       \
+    void operator=(const qgpu_##name##_t&) const = delete;                                                  \
+    qgpu_##name##_t* operator&() const = delete;                                                            \
+  };                                                                                                        \
   extern const __attribute__((device, weak)) qgpu_##name##_t name;
-#define QGPU_SREG_GETTER(getter, reg)                                                   \
+#define QGPU_SREG_GETTER(getter, reg)                                          \
   static __inline__ __attribute__((device, always_inline, nodebug)) unsigned getter() { \
-    return __nvvm_read_ptx_sreg_##reg();                                                \
+    return __nvvm_read_ptx_sreg_##reg();                                       \
   }
 #define QGPU_OTHER_uint3 dim3
 #define QGPU_OTHER_dim3 uint3
@@ -246,7 +252,7 @@ static constexpr int warpSize = 32;
 
 // --- integer functions
 
-#define QGPU_MINMAX(a, b, result)                                                          \
+#define QGPU_MINMAX(a, b, result)                                             \
   QGPU_BOTH result min(a x, b y) { return (result)x < (result)y ? (result)x : (result)y; } \
   QGPU_BOTH result max(a x, b y) { return (result)x > (result)y ? (result)x : (result)y; }
 QGPU_MINMAX(int, int, int)
@@ -300,11 +306,11 @@ QGPU_DEVICE int __rhadd(int x, int y) { return (x | y) - ((x ^ y) >> 1); }
 QGPU_DEVICE unsigned __uhadd(unsigned x, unsigned y) { return (x & y) + ((x ^ y) >> 1); }
 QGPU_DEVICE unsigned __urhadd(unsigned x, unsigned y) { return (x | y) - ((x ^ y) >> 1); }
 
-#define QGPU_ASM3(name, result, a, b, c, instruction)                           \
-  QGPU_DEVICE result name(a x, b y, c z) {                                      \
-    result value;                                                               \
-    asm(instruction " %0, %1, %2, %3;" : "=r"(value) : "r"(x), "r"(y), "r"(z)); \
-    return value;                                                               \
+#define QGPU_ASM3(name, result, a, b, c, instruction)                                     \
+  QGPU_DEVICE result name(a x, b y, c z) {                                                \
+    result value;                                                                         \
+    asm(instruction " %0, %1, %2, %3;" : "=r"(value) : "r"(x), "r"(y), "r"(z));            \
+    return value;                                                                         \
   }
 QGPU_ASM3(__funnelshift_l, unsigned, unsigned, unsigned, unsigned, "shf.l.wrap.b32")
 QGPU_ASM3(__funnelshift_lc, unsigned, unsigned, unsigned, unsigned, "shf.l.clamp.b32")
@@ -347,29 +353,29 @@ QGPU_DEVICE unsigned __match_all_sync(unsigned mask, int value, int* predicate) 
 }
 
 // `clamp` is the lane number's limit inside a segment, the last operand's low bits.
-#define QGPU_SHUFFLE(name, builtin, clamp, second)                                                                  \
-  QGPU_DEVICE int name(unsigned mask, int value, second lane, int width = warpSize) {                               \
-    return __nvvm_shfl_sync_##builtin##_i32(mask, value, lane, ((warpSize - width) << 8) | clamp);                  \
-  }                                                                                                                 \
-  QGPU_DEVICE unsigned name(unsigned mask, unsigned value, second lane, int width = warpSize) {                     \
-    return (unsigned)name(mask, (int)value, lane, width);                                                           \
-  }                                                                                                                 \
-  QGPU_DEVICE float name(unsigned mask, float value, second lane, int width = warpSize) {                           \
-    return __builtin_bit_cast(float, name(mask, __builtin_bit_cast(int, value), lane, width));                      \
-  }                                                                                                                 \
+#define QGPU_SHUFFLE(name, builtin, clamp, second)                                                        \
+  QGPU_DEVICE int name(unsigned mask, int value, second lane, int width = warpSize) {                     \
+    return __nvvm_shfl_sync_##builtin##_i32(mask, value, lane, ((warpSize - width) << 8) | clamp);        \
+  }                                                                                                       \
+  QGPU_DEVICE unsigned name(unsigned mask, unsigned value, second lane, int width = warpSize) {           \
+    return (unsigned)name(mask, (int)value, lane, width);                                                 \
+  }                                                                                                       \
+  QGPU_DEVICE float name(unsigned mask, float value, second lane, int width = warpSize) {                 \
+    return __builtin_bit_cast(float, name(mask, __builtin_bit_cast(int, value), lane, width));            \
+  }                                                                                                       \
   QGPU_DEVICE unsigned long long name(unsigned mask, unsigned long long value, second lane, int width = warpSize) { \
-    const unsigned low = name(mask, (unsigned)value, lane, width);                                                  \
-    const unsigned high = name(mask, (unsigned)(value >> 32), lane, width);                                         \
-    return (unsigned long long)high << 32 | low;                                                                    \
-  }                                                                                                                 \
-  QGPU_DEVICE long long name(unsigned mask, long long value, second lane, int width = warpSize) {                   \
-    return (long long)name(mask, (unsigned long long)value, lane, width);                                           \
-  }                                                                                                                 \
-  QGPU_DEVICE long name(unsigned mask, long value, second lane, int width = warpSize) {                             \
-    return (long)name(mask, (unsigned long long)value, lane, width);                                                \
-  }                                                                                                                 \
-  QGPU_DEVICE unsigned long name(unsigned mask, unsigned long value, second lane, int width = warpSize) {           \
-    return (unsigned long)name(mask, (unsigned long long)value, lane, width);                                       \
+    const unsigned low = name(mask, (unsigned)value, lane, width);                                        \
+    const unsigned high = name(mask, (unsigned)(value >> 32), lane, width);                               \
+    return (unsigned long long)high << 32 | low;                                                          \
+  }                                                                                                       \
+  QGPU_DEVICE long long name(unsigned mask, long long value, second lane, int width = warpSize) {         \
+    return (long long)name(mask, (unsigned long long)value, lane, width);                                 \
+  }                                                                                                       \
+  QGPU_DEVICE long name(unsigned mask, long value, second lane, int width = warpSize) {                   \
+    return (long)name(mask, (unsigned long long)value, lane, width);                                      \
+  }                                                                                                       \
+  QGPU_DEVICE unsigned long name(unsigned mask, unsigned long value, second lane, int width = warpSize) { \
+    return (unsigned long)name(mask, (unsigned long long)value, lane, width);                             \
   }
 QGPU_SHUFFLE(__shfl_sync, idx, 0x1f, int)
 QGPU_SHUFFLE(__shfl_up_sync, up, 0, unsigned)
@@ -422,13 +428,13 @@ QGPU_DEVICE unsigned atomicCAS(unsigned* p, unsigned old, unsigned v) {
 QGPU_DEVICE unsigned long long atomicCAS(unsigned long long* p, unsigned long long old, unsigned long long v) {
   return (unsigned long long)__nvvm_atom_cas_gen_ll((long long*)p, (long long)old, (long long)v);
 }
-#define QGPU_ATOMIC_LOGIC(name, builtin)                                                    \
-  QGPU_DEVICE int name(int* p, int v) { return __nvvm_atom_##builtin##_gen_i(p, v); }       \
-  QGPU_DEVICE unsigned name(unsigned* p, unsigned v) {                                      \
-    return (unsigned)__nvvm_atom_##builtin##_gen_i((int*)p, (int)v);                        \
-  }                                                                                         \
-  QGPU_DEVICE unsigned long long name(unsigned long long* p, unsigned long long v) {        \
-    return (unsigned long long)__nvvm_atom_##builtin##_gen_ll((long long*)p, (long long)v); \
+#define QGPU_ATOMIC_LOGIC(name, builtin)                                                          \
+  QGPU_DEVICE int name(int* p, int v) { return __nvvm_atom_##builtin##_gen_i(p, v); }             \
+  QGPU_DEVICE unsigned name(unsigned* p, unsigned v) {                                            \
+    return (unsigned)__nvvm_atom_##builtin##_gen_i((int*)p, (int)v);                              \
+  }                                                                                               \
+  QGPU_DEVICE unsigned long long name(unsigned long long* p, unsigned long long v) {              \
+    return (unsigned long long)__nvvm_atom_##builtin##_gen_ll((long long*)p, (long long)v);       \
   }
 QGPU_ATOMIC_LOGIC(atomicAnd, and)
 QGPU_ATOMIC_LOGIC(atomicOr, or)
