@@ -1,3 +1,4 @@
+// clang-format off
 // What CUDA code may use without a toolkit: the language's keywords and built-in variables, the integer device functions,
 // the few C names that kernels include headers for, and enough of the host API that host code beside a kernel compiles.
 // The compiler includes this file before every kernel, and finds it again under the names of the headers it stands for
@@ -6,7 +7,6 @@
 // Device functions are `nodebug`, so that the instructions they become carry the line of the kernel that calls them.
 // What is declared here without a body (printf, malloc, vprintf's like) compiles to a call, which the lowering then
 // refuses by name and line.
-// clang-format off: its macros are tables, which clang-format 19 moves to and fro.
 #pragma once
 
 #define __global__ __attribute__((global))
