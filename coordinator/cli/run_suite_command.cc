@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <set>
 
 #include "common/file.h"
 #include "common/version.h"
@@ -81,13 +83,21 @@ int ExitWith(const absl::Status& status) {
   return ExitCodeFor(status);
 }
 
+// Before anything runs: a report that cannot be written would cost the whole run.
 absl::Status CheckWritable(const std::vector<ReportTarget>& targets) {
+  std::set<std::string> paths;
   for (const ReportTarget& target : targets) {
-    const size_t slash = target.path.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : target.path.substr(0, slash + 1);
-    if (access(folder.c_str(), W_OK) != 0) {
-      return absl::InvalidArgumentError(fmt::format("--report {}: cannot write to {}", target.path, folder));
+    const std::filesystem::path path(target.path);
+    const std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
+    std::error_code ignored;
+    const auto refuse = [&target](const std::string& why) {
+      return absl::InvalidArgumentError(fmt::format("--report {}={}: {}", target.format, target.path, why));
+    };
+    if (std::filesystem::is_directory(path, ignored)) return refuse("is a folder; name a file");
+    if (!std::filesystem::is_directory(folder, ignored) || access(folder.c_str(), W_OK) != 0) {
+      return refuse("cannot write to " + folder + "/");
     }
+    if (!paths.insert(target.path).second) return refuse("another report goes to the same file");
   }
   return absl::OkStatus();
 }
@@ -121,10 +131,8 @@ int RunSuiteCommand(const RunSuiteOptions& options, const std::string& command_l
   const auto report = RunSuite(*plan, workers, *parties->oracle, **store, printer, signals.token());
   if (!report.ok()) return ExitWith(report.status());
   printer.Finish(FinalProgress(*report));
-  for (const ReportTarget& target : *targets) {
-    const absl::Status written = WriteReportFile(*report, target);
-    if (!written.ok()) return ExitWith(written);
-  }
+  absl::Status written;
+  for (const ReportTarget& target : *targets) written.Update(WriteReportFile(*report, target));
   if (signals.received() != 0) {
     const Totals totals = Count(*report);
     fmt::print(stderr, "interrupted: run {} holds {} of {} launches, in {}\n", report->run.id, totals.items_finished,
@@ -132,7 +140,7 @@ int RunSuiteCommand(const RunSuiteOptions& options, const std::string& command_l
     return 128 + signals.received();
   }
   PrintHeadline(*report);
-  return VerdictExitCode(*report);
+  return written.ok() ? VerdictExitCode(*report) : ExitWith(written);
 }
 
 }  // namespace qgpu

@@ -90,6 +90,7 @@ struct IrFunction {
   std::vector<IrInstruction> instructions;
   std::vector<IrBlock> blocks;  // 0 is the entry; unreachable ones may remain, see ReversePostOrder
   std::vector<SlotOrigin> origins;
+  std::string source = "PTX";  // the PTX file's name, for messages
 
   IrInstruction& at(int value) { return instructions[value]; }
   const IrInstruction& at(int value) const { return instructions[value]; }

@@ -105,6 +105,7 @@ absl::StatusOr<Program> PackBestVariant(const IrFunction& function, const Launch
 absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   QGPU_ASSIGN_OR_RETURN(Translation translation, Translate(*input.module, *input.kernel, input.grid, input.block));
   IrFunction& function = translation.function;
+  function.source = input.module->name;
   const LaunchFacts facts = FactsOf(input, translation.words);
   Simplify(function);
   FoldAlignment(function, facts);

@@ -42,7 +42,7 @@ class Narrower {
     const int origin = f_.at(value).origin;
     const SlotOrigin at = origin < 0 ? SlotOrigin{} : f_.origins[origin];
     const std::string cuda = at.cuda_line == 0 ? "" : fmt::format(" (CUDA line {})", at.cuda_line);
-    return absl::UnimplementedError(fmt::format("PTX line {}{}: {}: {}", at.ptx_line, cuda, at.text, why));
+    return absl::UnimplementedError(fmt::format("{}:{}{}: {}: {}", f_.source, at.ptx_line, cuda, at.text, why));
   }
 
   const Range& RangeOf(int value) const { return ranges_[value]; }
@@ -287,8 +287,10 @@ class Narrower {
         f_.at(value).immediate = 0;
       }
       if (address < 0) {
-        return Refuse(value,
-                      "this address is neither proven nor checked to stay within the machine's 32-bit addresses");
+        return Refuse(
+            value,
+            "this address is neither proven nor checked to stay within the machine's 32-bit addresses for these "
+            "arguments; a 32-bit int index into the array (a[i * stride]) is checked");
       }
       f_.at(value).args[0] = address;
       f_.at(value).immediate = static_cast<uint32_t>(f_.at(value).immediate);

@@ -111,7 +111,7 @@ TEST(Narrow, TwoUnknownTermsAreRefused) {
       "  mul.wide.s32 %rd4, %r3, 4;\n  add.s64 %rd3, %rd3, %rd4;\n  add.s64 %rd4, %rd2, %rd3;\n"
       "  ld.global.u32 %r4, [%rd4];\n  st.global.u32 [%rd0], %r4;\n  ret;");
   EXPECT_EQ(out.status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(out.status.message()), HasSubstr(fmt::format("PTX line {}", kFirstBodyLine + 6)));
+  EXPECT_THAT(std::string(out.status.message()), HasSubstr(fmt::format("PTX:{}", kFirstBodyLine + 6)));
 }
 
 TEST(Narrow, ComparisonOfWideValuesNeedsProof) {

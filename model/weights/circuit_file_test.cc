@@ -259,6 +259,8 @@ TEST(CorruptCircuit, NegatesOneWeightInDocumentedOrder) {
   Circuit circuit = original;
   EXPECT_EQ(CorruptCircuit(circuit, 1, first).status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(CorruptCircuit(circuit, 1, -1).status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(CorruptCircuit(circuit, 1, -1).status().message(),
+            fmt::format("weight -1: layer 1 has {} non-zero weights", first));
   EXPECT_EQ(CorruptCircuit(circuit, 2, 0).status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_TRUE(circuit == original);
 }

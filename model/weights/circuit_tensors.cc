@@ -77,18 +77,16 @@ absl::StatusOr<CorruptedWeight> CorruptCircuit(Circuit& circuit, int layer, int6
     return absl::OutOfRangeError(fmt::format("layer {}: the circuit has layers 0 to {}", layer, layers - 1));
   }
   int64_t skipped = 0;
-  if (index >= 0) {
-    for (const TensorRef<Circuit>& tensor : LayerMatrices(circuit, layer)) {
-      const int64_t count = static_cast<int64_t>(tensor.sparse->nonzeros());
-      if (index - skipped < count) {
-        const size_t at = static_cast<size_t>(index - skipped);
-        float& value = tensor.sparse->value[at];
-        const float before = value;
-        value = -value;
-        return CorruptedWeight{tensor.name, tensor.sparse->row[at], tensor.sparse->col[at], before, value};
-      }
-      skipped += count;
+  for (const TensorRef<Circuit>& tensor : LayerMatrices(circuit, layer)) {
+    const int64_t count = static_cast<int64_t>(tensor.sparse->nonzeros());
+    if (index >= 0 && index - skipped < count) {
+      const size_t at = static_cast<size_t>(index - skipped);
+      float& value = tensor.sparse->value[at];
+      const float before = value;
+      value = -value;
+      return CorruptedWeight{tensor.name, tensor.sparse->row[at], tensor.sparse->col[at], before, value};
     }
+    skipped += count;
   }
   return absl::OutOfRangeError(fmt::format("weight {}: layer {} has {} non-zero weights", index, layer, skipped));
 }

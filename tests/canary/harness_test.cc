@@ -42,6 +42,8 @@ TEST(RefusalTest, UsageErrorsExitWithTwoAndRunNothing) {
       {Suite({"no_such_suite"}), "no_such_suite"},
       {Suite({"--report", "pdf=x.pdf"}), "one of the formats html, csv"},
       {Suite({"--report", "html=no/such/folder/x.html"}), "cannot write to no/such/folder/"},
+      {Suite({"--report", "html=/tmp"}), "is a folder; name a file"},
+      {Suite({"--report", "html=same", "--report", "csv=same"}), "another report goes to the same file"},
       {Suite({"--repetitions", "0"}), "--repetitions"},
       {Suite({"--no-such-flag"}), "--no-such-flag"},
       {Suite({"--node", "localhost"}), "no port"},
