@@ -116,9 +116,8 @@ absl::Status Translator::FillBlock(int block) {
   return absl::OkStatus();
 }
 
-namespace {
+namespace {}  // namespace
 
-// What an instruction that is not in the table would take.
 std::string WhatIsNeeded(const PtxInstruction& in) {
   static constexpr struct {
     const char* opcode;
@@ -144,19 +143,21 @@ std::string WhatIsNeeded(const PtxInstruction& in) {
     const auto type = ptx::LookUpType(modifier);
     if (type && type->kind == TypeKind::kFloat) return "needs floating point, which the machine does not have";
   }
+  for (const std::string& modifier : in.modifiers) {
+    if (in.opcode == "st" && modifier == "param") return "needs calls; inlined functions are supported";
+    if (modifier == "shared" || modifier == "const" || modifier == "local") return "needs " + modifier + " memory";
+  }
   for (const auto& entry : kNeeds) {
     if (in.opcode == entry.opcode) return entry.needs;
   }
   return "";
 }
 
-}  // namespace
-
 absl::Status Translator::TranslateOne(const PtxInstruction& in) {
   for (const Row& row : Table()) {
     if (in.opcode == row.opcode) return (this->*row.handler)(in, row);
   }
-  return Unsupported(in, WhatIsNeeded(in));
+  return Unsupported(in);
 }
 
 // ---- operands ----

@@ -115,6 +115,15 @@ TEST(Translate, UnsupportedInstructionIsNamedWithItsLines) {
   EXPECT_THAT(std::string(translation.status().message()), HasSubstr("needs division"));
 }
 
+TEST(Translate, RefusalsSayWhatWouldBeNeeded) {
+  for (const auto& [body, needs] : {std::pair{"ld.global.f32 %f1, [%rd1];", "needs floating point"},
+                                    {"ld.shared.u32 %r2, [%rd1];", "needs shared memory"},
+                                    {"atom.global.add.u32 %r2, [%rd0], 1;", "needs atomic operations"}}) {
+    const absl::Status status = TranslateBody(fmt::format("  .reg .f32 %f<2>;\n  {}\n  ret;", body)).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr(needs)) << body;
+  }
+}
+
 TEST(Translate, ModifiersAndTypesThatAreNotTakenAreRefused) {
   for (const char* body :
        {"  add.sat.s32 %r2, %r0, %r1;", "  mul.hi.u64 %rd3, %rd1, %rd2;", "  st.global.u8 [%rd0], %r0;",

@@ -68,6 +68,9 @@ inline bool EndsBlock(const PtxInstruction& in) {
          in.opcode == "barrier";
 }
 
+// What an instruction that is refused would take, as far as its opcode, types and spaces say it; "" otherwise.
+std::string WhatIsNeeded(const PtxInstruction& in);
+
 class Translator {
  public:
   Translator(const ptx::Module& module, const ptx::Function& kernel, const Dim3& grid, const Dim3& block)
@@ -90,9 +93,10 @@ class Translator {
 
   // Errors.
   absl::Status Unsupported(const PtxInstruction& in, const std::string& why = "") const {
+    const std::string needs = why.empty() ? WhatIsNeeded(in) : why;
     return absl::UnimplementedError(fmt::format("{}: {}: not supported by the machine's lowering{}{}",
                                                 ptx::Place(module_, in.location), ptx::ToString(in),
-                                                why.empty() ? "" : ": ", why));
+                                                needs.empty() ? "" : ": ", needs));
   }
   absl::Status Wrong(const PtxInstruction& in, const std::string& what) const {
     return absl::InvalidArgumentError(
