@@ -34,21 +34,14 @@ NetlistEvaluator::NetlistEvaluator(const MachineNetlist& machine) : machine_(mac
   plan_->neurons.resize(netlist.layers());
   plan_->heads.resize(netlist.layers());
   plan_->updates.resize(2 * netlist.layers() + 1);
-  std::vector<int> first(values_.size(), 2 * netlist.layers());
-  for (const Neuron& neuron : netlist.neurons()) {
-    plan_->neurons[neuron.layer].push_back(&neuron);
-    for (const Output& out : neuron.outputs) {
-      first[out.signal.id] = std::min(first[out.signal.id], 2 * neuron.layer + 1);
-    }
-  }
+  const SignalTimes times = TimesOf(netlist);
+  for (const Neuron& neuron : netlist.neurons()) plan_->neurons[neuron.layer].push_back(&neuron);
   for (size_t i = 0; i < netlist.heads().size(); ++i) {
-    const Head& head = netlist.heads()[i];
-    plan_->heads[head.layer].push_back(static_cast<int>(i));
-    for (const Head::Tap& tap : head.taps) first[tap.target.id] = std::min(first[tap.target.id], 2 * head.layer);
+    plan_->heads[netlist.heads()[i].layer].push_back(static_cast<int>(i));
   }
   for (size_t i = 0; i < values_.size(); ++i) {
-    if (netlist.signals()[i].update_of >= 0 && first[i] < 2 * netlist.layers()) {
-      plan_->updates[first[i] + 1].push_back(static_cast<int32_t>(i));
+    if (netlist.signals()[i].update_of >= 0 && times.first[i] < 2 * netlist.layers()) {
+      plan_->updates[times.first[i] + 1].push_back(static_cast<int32_t>(i));
     }
   }
 }

@@ -1,54 +1,12 @@
 #include "model/netlist/machine_netlist.h"
 
-#include <algorithm>
-
 #include "model/netlist/machine_builder.h"
 
 namespace qgpu {
 namespace {
 
-struct Times {
-  std::vector<int> first, ready, last_read;
-};
-
-// First and last contribution of every signal, and its last reader.
-Times SignalTimes(const Netlist& net) {
-  const size_t count = net.signals().size();
-  Times times = {std::vector<int>(count, 1 << 20), std::vector<int>(count, -1), std::vector<int>(count, -1)};
-  const auto contributes = [&](Signal s, int time) {
-    times.first[s.id] = std::min(times.first[s.id], time);
-    times.ready[s.id] = std::max(times.ready[s.id], time);
-  };
-  const auto reads = [&](const Linear& form, int time) {
-    for (const auto& term : form.terms) times.last_read[term.first] = std::max(times.last_read[term.first], time);
-  };
-  for (size_t i = 0; i < count; ++i) {
-    if (net.signals()[i].embedding) contributes({static_cast<int32_t>(i)}, -1);
-  }
-  for (const Neuron& neuron : net.neurons()) {
-    const int time = 2 * neuron.layer + 1;
-    for (const Linear* form : {&neuron.condition, &neuron.count, &neuron.factor}) reads(*form, time);
-    for (const Output& out : neuron.outputs) contributes(out.signal, time);
-  }
-  for (const Head& head : net.heads()) {
-    const int time = 2 * head.layer;
-    for (const auto* components : {&head.keys, &head.queries, &head.on, &head.off}) {
-      for (const auto& component : *components) reads(component.condition, time);
-    }
-    reads(head.write, time);
-    reads(head.reset, time);
-    for (const auto& tap : head.taps) contributes(tap.target, time);
-  }
-  // An update starts complete.
-  for (size_t i = 0; i < count; ++i) {
-    const int old = net.signals()[i].update_of;
-    if (old >= 0) times.ready[i] = std::max(times.ready[i], times.ready[old]);
-  }
-  return times;
-}
-
 // Every form of a reader at `time` must be complete before.
-absl::Status CheckOrder(const Netlist& net, const Times& times) {
+absl::Status CheckOrder(const Netlist& net, const SignalTimes& times) {
   const auto check = [&](const Linear& form, int time, const std::string& reader) -> absl::Status {
     for (const auto& term : form.terms) {
       if (times.ready[term.first] >= time) {
@@ -76,7 +34,7 @@ absl::Status CheckOrder(const Netlist& net, const Times& times) {
   for (size_t i = 0; i < net.signals().size(); ++i) {
     const int old = net.signals()[i].update_of;
     if (old < 0) continue;
-    if (times.first[i] == 1 << 20) {
+    if (times.first[i] == kNever) {
       return absl::InternalError(fmt::format("the update of {} changes nothing", net.name(old)));
     }
     if (times.last_read[old] > times.first[i] || times.ready[old] >= times.first[i]) {
@@ -116,7 +74,7 @@ absl::StatusOr<MachineNetlist> BuildMachineNetlist() {
   builder.Front();
   for (int slot = 0; slot < kSlots; ++slot) builder.Slot(slot);
   builder.Late();
-  const Times times = SignalTimes(machine.netlist);
+  const SignalTimes times = TimesOf(machine.netlist);
   machine.ready_time = times.ready;
   QGPU_RETURN_IF_ERROR(CheckOrder(machine.netlist, times));
   return machine;

@@ -137,4 +137,39 @@ void PadCells(Head& head, int first, int count, const Linear& condition) {
   for (int i = 0; i < count; ++i) head.on.push_back({first + i, condition});
 }
 
+SignalTimes TimesOf(const Netlist& net) {
+  const size_t count = net.signals().size();
+  SignalTimes times = {std::vector<int>(count, kNever), std::vector<int>(count, -1), std::vector<int>(count, -1)};
+  const auto contributes = [&](Signal s, int time) {
+    times.first[s.id] = std::min(times.first[s.id], time);
+    times.ready[s.id] = std::max(times.ready[s.id], time);
+  };
+  const auto reads = [&](const Linear& form, int time) {
+    for (const auto& term : form.terms) times.last_read[term.first] = std::max(times.last_read[term.first], time);
+  };
+  for (size_t i = 0; i < count; ++i) {
+    if (net.signals()[i].embedding) contributes({static_cast<int32_t>(i)}, -1);
+  }
+  for (const Neuron& neuron : net.neurons()) {
+    const int time = 2 * neuron.layer + 1;
+    for (const Linear* form : {&neuron.condition, &neuron.count, &neuron.factor}) reads(*form, time);
+    for (const Output& out : neuron.outputs) contributes(out.signal, time);
+  }
+  for (const Head& head : net.heads()) {
+    const int time = 2 * head.layer;
+    for (const auto* components : {&head.keys, &head.queries, &head.on, &head.off}) {
+      for (const auto& component : *components) reads(component.condition, time);
+    }
+    reads(head.write, time);
+    reads(head.reset, time);
+    for (const auto& tap : head.taps) contributes(tap.target, time);
+  }
+  // An update starts complete.
+  for (size_t i = 0; i < count; ++i) {
+    const int old = net.signals()[i].update_of;
+    if (old >= 0) times.ready[i] = std::max(times.ready[i], times.ready[old]);
+  }
+  return times;
+}
+
 }  // namespace qgpu

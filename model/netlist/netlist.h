@@ -138,6 +138,14 @@ class Netlist {
   int layers_ = 0;
 };
 
+// Half-layers of every signal: its first contribution (kNever without any), its last one (an update starts as complete
+// as the signal it replaces), and its last reader (-1 without any).
+inline constexpr int kNever = 1 << 20;
+struct SignalTimes {
+  std::vector<int> first, ready, last_read;
+};
+SignalTimes TimesOf(const Netlist& net);
+
 // Sum of literals - (number - 1).
 Linear All(const Literals& literals);
 

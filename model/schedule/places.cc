@@ -9,51 +9,17 @@ namespace {
 
 int NextMlp(int time) { return time % 2 == 1 || time == -1 ? std::max(time, 1) : time + 1; }
 
-struct Use {
-  std::vector<int> first, ready, last_read;
-};
-
-Use CollectUse(const MachineNetlist& machine) {
-  const Netlist& net = machine.netlist;
-  const size_t count = net.signals().size();
-  Use use = {std::vector<int>(count, 1 << 20), machine.ready_time, std::vector<int>(count, -1)};
-  const auto read = [&](const Linear& form, int time) {
-    for (const auto& term : form.terms) use.last_read[term.first] = std::max(use.last_read[term.first], time);
-  };
-  for (size_t i = 0; i < count; ++i) {
-    if (net.signals()[i].embedding) use.first[i] = -1;
-  }
-  for (const Neuron& neuron : net.neurons()) {
-    const int time = 2 * neuron.layer + 1;
-    read(neuron.condition, time);
-    read(neuron.count, time);
-    read(neuron.factor, time);
-    for (const Output& out : neuron.outputs) use.first[out.signal.id] = std::min(use.first[out.signal.id], time);
-  }
-  for (const Head& head : net.heads()) {
-    const int time = 2 * head.layer;
-    for (const auto* components : {&head.keys, &head.queries, &head.on, &head.off}) {
-      for (const auto& component : *components) read(component.condition, time);
-    }
-    read(head.write, time);
-    read(head.reset, time);
-    for (const auto& tap : head.taps) use.first[tap.target.id] = std::min(use.first[tap.target.id], time);
-  }
-  const int end = 2 * net.layers();
-  for (const auto* group : {&machine.next_kind, &machine.next_payload_on, &machine.next_payload_off}) {
-    for (Signal s : *group) use.last_read[s.id] = end;
-  }
-  return use;
-}
-
 // One life for each chain of updates.
 std::vector<Life> CollectLives(const MachineNetlist& machine, std::vector<int>& life_of) {
   const Netlist& net = machine.netlist;
-  const Use use = CollectUse(machine);
+  SignalTimes use = TimesOf(net);
+  for (const auto* group : {&machine.next_kind, &machine.next_payload_on, &machine.next_payload_off}) {
+    for (Signal s : *group) use.last_read[s.id] = 2 * net.layers();  // they must survive
+  }
   std::vector<Life> lives;
   life_of.assign(net.signals().size(), -1);
   for (size_t i = 0; i < net.signals().size(); ++i) {
-    if (use.first[i] == 1 << 20) continue;
+    if (use.first[i] == kNever) continue;
     const int old = net.signals()[i].update_of;
     if (old < 0) {
       life_of[i] = static_cast<int>(lives.size());
