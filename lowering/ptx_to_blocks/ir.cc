@@ -68,6 +68,31 @@ void IrFunction::ReplaceUses(const std::vector<int>& replacement) {
   }
 }
 
+int SplitBefore(IrFunction& function, int value) {
+  const int old = function.at(value).block;
+  const int fresh = static_cast<int>(function.blocks.size());
+  function.blocks.emplace_back();
+  IrBlock& from = function.blocks[old];
+  IrBlock& to = function.blocks[fresh];
+  const auto first = std::find(from.instructions.begin(), from.instructions.end(), value);
+  to.instructions.assign(first, from.instructions.end());
+  from.instructions.erase(first, from.instructions.end());
+  for (int moved : to.instructions) function.at(moved).block = fresh;
+  to.end = from.end;
+  from.end = {};
+  from.end.kind = TerminatorKind::kJump;
+  from.end.target = fresh;
+  for (int successor : to.Successors()) {
+    for (int phi : function.blocks[successor].instructions) {
+      if (function.at(phi).op != IrOp::kPhi) break;
+      for (int& predecessor : function.at(phi).phi_blocks) {
+        if (predecessor == old) predecessor = fresh;
+      }
+    }
+  }
+  return fresh;
+}
+
 void ForEachOperand(IrInstruction& instruction, const std::function<void(int&)>& use) {
   for (int& arg : instruction.args) use(arg);
   if (instruction.guard >= 0) use(instruction.guard);

@@ -108,6 +108,11 @@ struct IrFunction {
   void ReplaceUses(const std::vector<int>& replacement);
 };
 
+// Moves `value` and what follows it in its block into a new block, which takes over the terminator; the old block jumps
+// there. Returns the new block. For expansions that need control flow where an instruction stands. `value` may not be a
+// phi.
+int SplitBefore(IrFunction& function, int value);
+
 // Calls `use` for every operand of the instruction, guard included.
 void ForEachOperand(IrInstruction& instruction, const std::function<void(int&)>& use);
 void ForEachOperand(const IrInstruction& instruction, const std::function<void(int)>& use);
