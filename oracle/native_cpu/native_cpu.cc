@@ -1,9 +1,9 @@
 #include "oracle/native_cpu/native_cpu.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "lowering/ptx/ptx.h"
+#include "oracle/arguments/arguments.h"
 #include "oracle/native_cpu/jit.h"
 #include "oracle/native_cpu/runtime.h"
 #include "oracle/native_cpu/translator.h"
@@ -36,54 +36,24 @@ std::string SpaceText(native::MemorySpace space) {
   return "generic";
 }
 
-// The arguments in the kernel's order; see NativeCpuKernel::Run.
-absl::StatusOr<std::vector<KernelArgument>> InOrder(const std::vector<KernelArgument>& arguments,
-                                                    const std::vector<native::ParameterSlot>& parameters,
-                                                    const std::vector<std::string>& names) {
-  if (!names.empty() || parameters.empty()) {
-    if (names.size() != parameters.size()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{} parameter names for a kernel of {} parameters", names.size(), parameters.size()));
-    }
-    return OrderArguments(arguments, names);
-  }
-  std::vector<std::string> ptx_names;
-  for (const native::ParameterSlot& parameter : parameters) ptx_names.push_back(parameter.name);
-  const bool uses_ptx_names = std::any_of(arguments.begin(), arguments.end(), [&](const KernelArgument& argument) {
-    return std::find(ptx_names.begin(), ptx_names.end(), argument.name) != ptx_names.end();
-  });
-  if (uses_ptx_names) return OrderArguments(arguments, ptx_names);
-  std::vector<KernelArgument> by_position = arguments;
-  for (KernelArgument& argument : by_position) argument.name.clear();
-  return OrderArguments(by_position, ptx_names);
+std::vector<native::PtxParameter> Declared(const std::vector<native::ParameterSlot>& slots) {
+  std::vector<native::PtxParameter> parameters;
+  for (const native::ParameterSlot& slot : slots) parameters.push_back({slot.name, slot.bytes});
+  return parameters;
 }
 
-// Whether `value`, two's complement in 64 bits, is the sign or zero extension of its low `bytes` bytes.
-bool Fits(uint64_t value, uint32_t bytes) {
-  if (bytes >= 8) return true;
-  const int64_t high = static_cast<int64_t>(value) >> (8 * bytes - 1);
-  return high == 0 || high == 1 || high == -1;
-}
-
-absl::StatusOr<std::vector<uint8_t>> ParameterBytes(const std::vector<KernelArgument>& arguments, const Arena& arena,
-                                                    const std::vector<native::ParameterSlot>& parameters) {
-  std::vector<uint8_t> bytes;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const native::ParameterSlot& slot = parameters[i];
-    const bool is_buffer = arguments[i].kind == KernelArgument::Kind::kBuffer;
-    const uint64_t value = is_buffer ? arena.byte_address[i] : arguments[i].scalar;
-    if (is_buffer && slot.bytes != 8 && slot.bytes != 4) {
-      return absl::InvalidArgumentError(
-          fmt::format("argument {} is a buffer, but the parameter {} has {} bytes", i, slot.name, slot.bytes));
-    }
-    if (slot.bytes > 8 || !Fits(value, slot.bytes)) {
-      return absl::InvalidArgumentError(fmt::format("argument {}: {} does not fit the {} bytes of the parameter {}", i,
-                                                    static_cast<int64_t>(value), slot.bytes, slot.name));
-    }
-    bytes.resize(std::max<size_t>(bytes.size(), slot.offset + slot.bytes));
-    std::memcpy(bytes.data() + slot.offset, &value, slot.bytes);
+// The front of the parameter space.
+absl::StatusOr<std::vector<uint8_t>> ParameterSpace(const std::vector<KernelArgument>& arguments, const Arena& arena,
+                                                    const std::vector<native::ParameterSlot>& slots) {
+  std::vector<uint8_t> space;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    QGPU_ASSIGN_OR_RETURN(
+        const std::vector<uint8_t> bytes,
+        native::ParameterBytes(i, arguments[i], arena.byte_address[i], {slots[i].name, slots[i].bytes}));
+    space.resize(std::max<size_t>(space.size(), slots[i].offset + bytes.size()));
+    std::copy(bytes.begin(), bytes.end(), space.begin() + slots[i].offset);
   }
-  return bytes;
+  return space;
 }
 
 // CUDA's limits of a launch.
@@ -198,7 +168,7 @@ std::string NativeCpuKernel::State::Describe(const native::RunResult& result, co
 absl::StatusOr<NativeRun> NativeCpuKernel::Run(const LaunchSpec& spec, const std::vector<std::string>& parameter_names,
                                                const NativeCpuLimits& limits) {
   QGPU_ASSIGN_OR_RETURN(const std::vector<KernelArgument> arguments,
-                        InOrder(spec.arguments, state_->parameters, parameter_names));
+                        native::InParameterOrder(spec.arguments, Declared(state_->parameters), parameter_names));
   QGPU_RETURN_IF_ERROR(CheckShape(spec, *state_->kernel, state_->footprint));
   Arena arena = LayOutArena(arguments);
   if (uint64_t{4} * arena.words.size() > native::kGlobalVariableBase) {
@@ -206,7 +176,7 @@ absl::StatusOr<NativeRun> NativeCpuKernel::Run(const LaunchSpec& spec, const std
         fmt::format("the buffers take {} words, the limit is {}", arena.words.size(), native::kGlobalVariableBase / 4));
   }
   native::LaunchShape shape = {spec.grid, spec.block, spec.dynamic_shared_bytes, {}};
-  QGPU_ASSIGN_OR_RETURN(shape.parameters, ParameterBytes(arguments, arena, state_->parameters));
+  QGPU_ASSIGN_OR_RETURN(shape.parameters, ParameterSpace(arguments, arena, state_->parameters));
 
   native::RunResult result;
   try {
