@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/byte_text.h"
 #include "common/status.h"
 
 namespace qgpu {
@@ -28,13 +29,20 @@ struct KernelSource {
 struct KernelArgument {
   enum class Kind {
     kBuffer,  // device pointer: `words` is the initial content, one 32-bit word each; may be empty (length zero)
-    kScalar,  // value of up to 8 bytes, two's complement in `scalar`
+    kScalar,  // passed by value: a number in `scalar`, or any number of `bytes`, such as a struct
   };
   std::string name;
   Kind kind = Kind::kScalar;
   std::vector<uint32_t> words;
   bool is_output = false;  // shown to the user; every buffer is compared in any case
-  uint64_t scalar = 0;
+  uint64_t scalar = 0;     // two's complement; the parameter's type says how many of its bytes count
+  Bytes bytes;             // kScalar: the parameter's whole content, little-endian; then `scalar` means nothing
+  bool is_raw = false;     // given as bytes, not as numbers: a buffer is shown as bytes, a scalar is in `bytes`
+  uint32_t padding = 0;    // kBuffer, is_raw: zero bytes at the end of `words` that are not the user's (0 to 3)
+
+  size_t BufferBytes() const { return 4 * words.size() - padding; }
+  static KernelArgument RawBuffer(std::string name, const Bytes& content);
+  static KernelArgument RawValue(std::string name, Bytes content);
 };
 
 struct LaunchSpec {
@@ -64,11 +72,24 @@ Arena LayOutArena(const std::vector<KernelArgument>& arguments);
 absl::StatusOr<std::vector<KernelArgument>> OrderArguments(const std::vector<KernelArgument>& arguments,
                                                            const std::vector<std::string>& parameter_names);
 
-// Launch specifications as JSON, the form of suites, of the wire and of the store. docs/formats/launch.md describes it:
+// What a scalar argument gives a parameter of `size` bytes. A number must be the sign or zero extension of so many
+// bytes, and fills at most 8; raw bytes must be exactly as many. kInvalidArgument saying what does not fit.
+absl::StatusOr<Bytes> ScalarBytes(const KernelArgument& argument, size_t size);
+
+// Launch specifications as JSON, the form of suites, of the wire, of the store and of --launch. docs/formats/launch.md
+// describes it:
 //   {"kernel": "saxpy", "grid": [1,1,1], "block": [4,1,1], "token_budget": 20000,
 //    "arguments": [{"name": "y", "words": [1, -2, 3], "output": true}, {"name": "a", "value": 7}]}
-// Numbers are decimal integers, negative ones in two's complement. The source is not part of it.
+// Numbers are decimal integers, negative ones in two's complement. The source is not part of it. An argument that is a
+// file is refused here: what comes over the wire opens no files.
 std::string LaunchSpecToJson(const LaunchSpec& spec);
 absl::StatusOr<LaunchSpec> LaunchSpecFromJson(const std::string& json);
+
+// Most bytes that one argument may have, and a launch description as text.
+inline constexpr size_t kMaxArgumentBytes = size_t{4} << 20;
+inline constexpr size_t kMaxLaunchFileBytes = size_t{32} << 20;
+
+// The launch description of the file at `path`; files that it names lie relative to it. Errors name the file.
+absl::StatusOr<LaunchSpec> ReadLaunchSpec(const std::string& path);
 
 }  // namespace qgpu

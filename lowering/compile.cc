@@ -49,24 +49,23 @@ absl::StatusOr<const ptx::Function*> ChooseEntry(const ptx::Module& module, cons
   return only;
 }
 
-// Every argument must be what its parameter can hold.
-absl::Status CheckArguments(const ptx::Module& module, const ptx::Function& kernel,
-                            const std::vector<KernelArgument>& arguments) {
+// The content of every parameter, in order.
+absl::StatusOr<std::vector<Bytes>> ParameterContents(const ptx::Function& kernel,
+                                                     const std::vector<KernelArgument>& arguments, const Arena& arena) {
+  std::vector<Bytes> contents;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const ptx::Variable& parameter = kernel.parameters[i];
-    const uint64_t bytes = parameter.Bytes();
-    const bool is_scalar_type = parameter.dimensions.empty() && parameter.vector == 1 && bytes <= 8;
-    if (!is_scalar_type) {
-      return absl::UnimplementedError(
-          fmt::format("{}:{}: parameter {} has {} bytes; numbers and pointers of at most 8 are supported", module.name,
-                      parameter.ptx_line, arguments[i].name, bytes));
-    }
-    if (arguments[i].kind == KernelArgument::Kind::kBuffer && bytes != 8) {
+    const uint64_t size = kernel.parameters[i].Bytes();
+    if (arguments[i].kind == KernelArgument::Kind::kScalar) {
+      QGPU_ASSIGN_OR_RETURN(Bytes bytes, ScalarBytes(arguments[i], size));
+      contents.push_back(std::move(bytes));
+    } else if (size == 8) {
+      contents.push_back(FromWords({arena.byte_address[i], 0}, 8));
+    } else {
       return absl::InvalidArgumentError(fmt::format(
-          "argument {}: the kernel takes a number of {} bytes there, not a buffer", arguments[i].name, bytes));
+          "argument {}: the kernel takes a number of {} bytes there, not a buffer", arguments[i].name, size));
     }
   }
-  return absl::OkStatus();
+  return contents;
 }
 
 }  // namespace
@@ -88,7 +87,6 @@ absl::StatusOr<LoweredKernel> CompilePtxKernel(const std::string& ptx_name, cons
     for (const ptx::Variable& parameter : kernel->parameters) out.parameter_names.push_back(parameter.name);
   }
   QGPU_ASSIGN_OR_RETURN(out.arguments, OrderArguments(spec.arguments, out.parameter_names));
-  QGPU_RETURN_IF_ERROR(CheckArguments(module, *kernel, out.arguments));
   Arena arena = LayOutArena(out.arguments);
   if (arena.words.size() > static_cast<size_t>(geometry.memory_words)) {
     return absl::InvalidArgumentError(fmt::format("needs {} words, the memory holds {} (word 0 is never given out)",
@@ -102,10 +100,9 @@ absl::StatusOr<LoweredKernel> CompilePtxKernel(const std::string& ptx_name, cons
   input.block = spec.block;
   input.token_budget = spec.token_budget;
   input.geometry = geometry;
-  for (size_t i = 0; i < out.arguments.size(); ++i) {
-    const bool buffer = out.arguments[i].kind == KernelArgument::Kind::kBuffer;
-    input.is_buffer.push_back(buffer);
-    input.parameters.push_back(buffer ? arena.byte_address[i] : out.arguments[i].scalar);
+  QGPU_ASSIGN_OR_RETURN(input.parameters, ParameterContents(*kernel, out.arguments, arena));
+  for (const KernelArgument& argument : out.arguments) {
+    input.is_buffer.push_back(argument.kind == KernelArgument::Kind::kBuffer);
   }
   QGPU_ASSIGN_OR_RETURN(lower::LoweredBlocks lowered, lower::LowerToBlocks(input));
 
@@ -113,7 +110,8 @@ absl::StatusOr<LoweredKernel> CompilePtxKernel(const std::string& ptx_name, cons
   out.launch.grid = {spec.grid.x, spec.grid.y, spec.grid.z};
   out.launch.block = {spec.block.x, spec.block.y, spec.block.z};
   for (const lower::ParameterWord& word : lowered.words) {
-    out.launch.parameters.push_back(static_cast<uint32_t>(input.parameters[word.parameter] >> (8 * word.byte_offset)));
+    out.launch.parameters.push_back(
+        static_cast<uint32_t>(lower::ParameterBits(input.parameters[word.parameter], word.byte_offset)));
   }
   out.arena_words = arena.words.size();
   out.byte_address = std::move(arena.byte_address);

@@ -21,7 +21,7 @@ LaunchFacts FactsOf(const LoweringInput& input, const std::vector<ParameterWord>
   facts.block = input.block;
   facts.token_budget = input.token_budget;
   for (const ParameterWord& word : words) {
-    facts.words.push_back(input.parameters[word.parameter] >> (8 * word.byte_offset));
+    facts.words.push_back(ParameterBits(input.parameters[word.parameter], word.byte_offset));
     facts.aligned.push_back(input.is_buffer[word.parameter] && word.byte_offset == 0);
   }
   return facts;
@@ -101,6 +101,12 @@ absl::StatusOr<Program> PackBestVariant(const IrFunction& function, const Launch
 }
 
 }  // namespace
+
+uint64_t ParameterBits(const Bytes& parameter, int offset) {
+  uint64_t bits = 0;
+  for (size_t i = 0; i < 8 && offset + i < parameter.size(); ++i) bits |= uint64_t{parameter[offset + i]} << (8 * i);
+  return bits;
+}
 
 absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   QGPU_ASSIGN_OR_RETURN(Translation translation, Translate(*input.module, *input.kernel, input.grid, input.block));

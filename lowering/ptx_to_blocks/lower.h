@@ -18,8 +18,8 @@ struct LoweringInput {
   const ptx::Module* module = nullptr;
   const ptx::Function* kernel = nullptr;
   Dim3 grid, block;
-  std::vector<uint64_t> parameters;  // value of each parameter: scalar, or byte address
-  std::vector<bool> is_buffer;       // of each parameter: it is the address of a buffer
+  std::vector<Bytes> parameters;  // content of each parameter, little-endian: what is passed, or a byte address
+  std::vector<bool> is_buffer;    // of each parameter: it is the address of a buffer
   int64_t token_budget = 0;
   MachineGeometry geometry;
 };
@@ -28,6 +28,9 @@ struct LoweredBlocks {
   Program program;
   std::vector<ParameterWord> words;  // what the special words from kSpecialFirstParameter on have to hold
 };
+
+// Up to 8 bytes of a parameter from `offset` on, zero-extended.
+uint64_t ParameterBits(const Bytes& parameter, int offset);
 
 // kUnimplemented and kInvalidArgument as compile.h says. Deterministic.
 absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input);

@@ -43,14 +43,16 @@ Lowered LowerBody(const std::string& body, Dim3 block = {1, 1, 1}, uint32_t n = 
   input.module = &module;
   input.kernel = &module.functions.at(0);
   input.block = block;
-  input.parameters = {kOut, kA, kB, n, m};
+  for (const uint32_t address : {kOut, kA, kB}) input.parameters.push_back(FromWords({address, 0}, 8));
+  for (const uint32_t number : {n, m}) input.parameters.push_back(FromWords({number}, 4));
   input.is_buffer = {true, true, true, false, false};
   input.token_budget = 20000;
   absl::StatusOr<LoweredBlocks> lowered = LowerToBlocks(input);
   out.status = lowered.status();
   if (!lowered.ok()) return out;
   for (const ParameterWord& word : lowered->words) {
-    out.launch.parameters.push_back(static_cast<uint32_t>(input.parameters[word.parameter]));
+    out.launch.parameters.push_back(
+        static_cast<uint32_t>(ParameterBits(input.parameters[word.parameter], word.byte_offset)));
   }
   out.launch.program = std::move(lowered->program);
   out.launch.block = {block.x, block.y, block.z};

@@ -1,19 +1,8 @@
 #include "oracle/arguments/arguments.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace qgpu::native {
-namespace {
-
-// Whether `value`, two's complement in 64 bits, is the sign or zero extension of its low `bytes` bytes.
-bool Fits(uint64_t value, uint32_t bytes) {
-  if (bytes >= 8) return true;
-  const int64_t high = static_cast<int64_t>(value) >> (8 * bytes - 1);
-  return high == 0 || high == 1 || high == -1;
-}
-
-}  // namespace
 
 absl::StatusOr<std::vector<KernelArgument>> InParameterOrder(const std::vector<KernelArgument>& arguments,
                                                              const std::vector<PtxParameter>& parameters,
@@ -38,18 +27,13 @@ absl::StatusOr<std::vector<KernelArgument>> InParameterOrder(const std::vector<K
 
 absl::StatusOr<std::vector<uint8_t>> ParameterBytes(size_t index, const KernelArgument& argument, uint64_t address,
                                                     const PtxParameter& parameter) {
-  const bool is_buffer = argument.kind == KernelArgument::Kind::kBuffer;
-  const uint64_t value = is_buffer ? address : argument.scalar;
-  if (is_buffer && parameter.bytes != 8 && parameter.bytes != 4) {
+  if (argument.kind == KernelArgument::Kind::kScalar) return ScalarBytes(argument, parameter.bytes);
+  if (parameter.bytes != 8 && parameter.bytes != 4) {
     return absl::InvalidArgumentError(fmt::format("argument {} is a buffer, but the parameter {} has {} bytes", index,
                                                   parameter.name, parameter.bytes));
   }
-  if (parameter.bytes > 8 || !Fits(value, parameter.bytes)) {
-    return absl::InvalidArgumentError(fmt::format("argument {}: {} does not fit the {} bytes of the parameter {}",
-                                                  index, static_cast<int64_t>(value), parameter.bytes, parameter.name));
-  }
-  std::vector<uint8_t> bytes(parameter.bytes);
-  std::memcpy(bytes.data(), &value, bytes.size());
+  Bytes bytes(parameter.bytes);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(address >> (8 * i));
   return bytes;
 }
 
