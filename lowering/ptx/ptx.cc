@@ -134,6 +134,26 @@ const Function* Module::FindFunction(std::string_view function) const { return F
 
 const Variable* Module::FindVariable(std::string_view variable) const { return FindByName(variables, variable); }
 
+uint32_t WidestBufferAccess(const Module& module) {
+  uint32_t widest = 4;
+  for (const Function& function : module.functions) {
+    for (const Instruction& in : function.instructions) {
+      if (in.opcode != "ld" && in.opcode != "st" && in.opcode != "atom" && in.opcode != "red") continue;
+      uint32_t bits = 0, elements = 1;
+      bool other_space = false;
+      for (const std::string& modifier : in.modifiers) {
+        if (const auto type = LookUpType(modifier)) bits = static_cast<uint32_t>(type->bits);
+        if (modifier == "v2") elements = 2;
+        if (modifier == "v4") elements = 4;
+        const std::string space = modifier.substr(0, modifier.find(':'));
+        other_space = other_space || space == "shared" || space == "local" || space == "const" || space == "param";
+      }
+      if (!other_space) widest = std::max(widest, bits / 8 * elements);
+    }
+  }
+  return std::min<uint32_t>(widest, 16);
+}
+
 absl::StatusOr<const Function*> FindKernel(const Module& module, const std::string& name) {
   std::string names;
   std::vector<const Function*> matches;

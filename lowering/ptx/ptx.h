@@ -170,6 +170,10 @@ struct Module {
   const Variable* FindVariable(std::string_view variable) const;
 };
 
+// Bytes of the widest access that may reach a buffer, through a global or a generic address: 4, 8 or 16. Every engine
+// lays the buffers out for it, see LayOutArena.
+uint32_t WidestBufferAccess(const Module& module);
+
 // The tree of `text`. kInvalidArgument "NAME:LINE: what is wrong" for anything that is not PTX syntax, for undeclared
 // registers and labels that a branch names, for names declared twice, and for the limits above. Never fails on an
 // unknown opcode. Ends for every text, in time linear in its length times its nesting.
