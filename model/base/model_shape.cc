@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "nlohmann/json.hpp"
+#include "model/base/untrusted_json.h"
 
 namespace qgpu {
 namespace {
@@ -96,7 +96,7 @@ void ReadLayerTypes(FieldReader& fields, int64_t count, ModelShape& shape) {
     return;
   }
   for (const json& type : *types) {
-    const std::string name = type.is_string() ? type.get<std::string>() : type.dump();
+    const std::string name = PrintableName(type.is_string() ? type.get<std::string>() : type.dump());
     if (name != "linear_attention" && name != "full_attention") {
       fields.Fail("layer_types names an unknown layer type: " + name);
       return;
@@ -116,7 +116,7 @@ void ReadRotary(FieldReader& fields, ModelShape& shape) {
   }
   FieldReader rope(nested != nullptr ? *nested : kNone);
   const std::string type = rope.Text("rope_type", "default");
-  if (type != "default") fields.Fail(fmt::format("rope_type {} is not supported, only default", type));
+  if (type != "default") fields.Fail(fmt::format("rope_type {} is not supported, only default", PrintableName(type)));
   const double theta = fields.Number("rope_theta", 1, 1e12, 10000);
   const double factor = fields.Number("partial_rotary_factor", 0, 1, 0.25);
   shape.rope_theta = rope.Number("rope_theta", 1, 1e12, theta);
@@ -131,24 +131,35 @@ void ReadRotary(FieldReader& fields, ModelShape& shape) {
 void RefuseWhatQwenDoesNotDo(FieldReader& fields) {
   const std::string type = fields.Text("model_type", "");
   if (type != "qwen3_5_text") {
-    fields.Fail(fmt::format("model_type is \"{}\"; only Qwen3.5 text models (qwen3_5_text) are supported", type));
+    fields.Fail(fmt::format("model_type is \"{}\"; only Qwen3.5 text models (qwen3_5_text) are supported",
+                            PrintableName(type)));
   }
   if (fields.Bool("attention_bias", false)) fields.Fail("attention_bias is true; Qwen3.5 has no biases");
   if (!fields.Bool("attn_output_gate", true)) fields.Fail("attn_output_gate is false; Qwen3.5 gates its attention");
   const std::string activation = fields.Text("hidden_act", "silu");
-  if (activation != "silu") fields.Fail(fmt::format("hidden_act is {}; only silu is supported", activation));
+  if (activation != "silu")
+    fields.Fail(fmt::format("hidden_act is {}; only silu is supported", PrintableName(activation)));
 }
 
 }  // namespace
 
 absl::StatusOr<ModelShape> ParseModelShape(std::string_view config_json) {
-  const json root = json::parse(config_json.begin(), config_json.end(), nullptr, /*allow_exceptions=*/false);
+  const absl::StatusOr<json> parsed = ParseUntrustedJson(config_json);
+  if (!parsed.ok()) return ConfigError(std::string(parsed.status().message()));
+  const json& root = *parsed;
   if (!root.is_object()) return ConfigError("not a JSON object");
   const auto nested = root.find("text_config");
   const bool is_nested = nested != root.end() && nested->is_object();
   FieldReader outer(root);
   FieldReader fields(is_nested ? *nested : root);
 
+  if (is_nested) {
+    const std::string type = outer.Text("model_type", "qwen3_5");
+    if (type != "qwen3_5") {
+      outer.Fail(
+          fmt::format("model_type is \"{}\"; with a text_config only qwen3_5 is supported", PrintableName(type)));
+    }
+  }
   RefuseWhatQwenDoesNotDo(fields);
   ModelShape shape;
   shape.vocabulary = fields.Integer("vocab_size", 1, kMaxWidth);
@@ -166,8 +177,8 @@ absl::StatusOr<ModelShape> ParseModelShape(std::string_view config_json) {
   shape.norm_eps = fields.Number("rms_norm_eps", 1e-12, 1, 1e-6);
   shape.max_positions = fields.Integer("max_position_embeddings", 1, int64_t{1} << 32, 32768);
   shape.tied_head = fields.Bool("tie_word_embeddings", outer.Bool("tie_word_embeddings", false));
-  QGPU_RETURN_IF_ERROR(fields.status());
   QGPU_RETURN_IF_ERROR(outer.status());
+  QGPU_RETURN_IF_ERROR(fields.status());
   ReadLayerTypes(fields, layer_count, shape);
   ReadRotary(fields, shape);
   if (shape.attention_heads % shape.kv_heads != 0) {

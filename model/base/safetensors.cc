@@ -11,14 +11,15 @@
 #include <optional>
 
 #include "model/base/stored_type.h"
-#include "nlohmann/json.hpp"
+#include "model/base/untrusted_json.h"
 
 namespace qgpu {
 namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's own limit
+// Enough for 100,000 tensors; a parsed header takes up to fifty times its size in memory.
+constexpr uint64_t kMaxHeaderBytes = uint64_t{16} << 20;
 constexpr size_t kMaxDims = 16;
 
 struct TypeInfo {
@@ -27,11 +28,14 @@ struct TypeInfo {
   StoredType type;
 };
 constexpr TypeInfo kTypes[] = {
-    {"F32", 32, StoredType::kFloat32}, {"BF16", 16, StoredType::kBFloat16}, {"F16", 16, StoredType::kFloat16},
-    {"F64", 64, StoredType::kOther},   {"I64", 64, StoredType::kOther},     {"U64", 64, StoredType::kOther},
-    {"I32", 32, StoredType::kOther},   {"U32", 32, StoredType::kOther},     {"I16", 16, StoredType::kOther},
-    {"U16", 16, StoredType::kOther},   {"I8", 8, StoredType::kOther},       {"U8", 8, StoredType::kOther},
-    {"BOOL", 8, StoredType::kOther},   {"F8_E4M3", 8, StoredType::kOther},  {"F8_E5M2", 8, StoredType::kOther},
+    {"F32", 32, StoredType::kFloat32},      {"BF16", 16, StoredType::kBFloat16}, {"F16", 16, StoredType::kFloat16},
+    {"F64", 64, StoredType::kOther},        {"C64", 64, StoredType::kOther},     {"I64", 64, StoredType::kOther},
+    {"U64", 64, StoredType::kOther},        {"I32", 32, StoredType::kOther},     {"U32", 32, StoredType::kOther},
+    {"I16", 16, StoredType::kOther},        {"U16", 16, StoredType::kOther},     {"I8", 8, StoredType::kOther},
+    {"U8", 8, StoredType::kOther},          {"BOOL", 8, StoredType::kOther},     {"F8_E4M3", 8, StoredType::kOther},
+    {"F8_E5M2", 8, StoredType::kOther},     {"F8_E8M0", 8, StoredType::kOther},  {"F8_E4M3FNUZ", 8, StoredType::kOther},
+    {"F8_E5M2FNUZ", 8, StoredType::kOther}, {"F6_E2M3", 6, StoredType::kOther},  {"F6_E3M2", 6, StoredType::kOther},
+    {"F4", 4, StoredType::kOther},
 };
 
 absl::Status FileError(const std::string& path, const std::string& message) {
@@ -54,17 +58,19 @@ std::string ParseEntry(const json& entry, std::string_view data, StoredTensor& t
   tensor.type_name = type->get<std::string>();
   const auto info = std::find_if(std::begin(kTypes), std::end(kTypes),
                                  [&](const TypeInfo& known) { return tensor.type_name == known.name; });
-  if (info == std::end(kTypes)) return fmt::format("unknown dtype {}", tensor.type_name);
+  if (info == std::end(kTypes)) return fmt::format("unknown dtype {}", PrintableName(tensor.type_name));
   tensor.type = info->type;
 
-  unsigned __int128 size = info->bits / 8;
+  unsigned __int128 bits = info->bits;
   for (const json& dim : *shape) {
     const std::optional<uint64_t> extent = Unsigned(dim);
     if (!extent || *extent > INT64_MAX) return "a dimension is not a whole number";
-    size *= *extent;
-    if (size > UINT64_MAX / 2) return "its shape is larger than any file";
+    bits *= *extent;
+    if (bits > UINT64_MAX / 2) return "its shape is larger than any file";
     tensor.dims.push_back(static_cast<int64_t>(*extent));
   }
+  if (bits % 8 != 0) return "its shape does not fill whole bytes";
+  const uint64_t size = static_cast<uint64_t>(bits / 8);
   const std::optional<uint64_t> begin = Unsigned((*offsets)[0]), end = Unsigned((*offsets)[1]);
   if (!begin || !end || *begin > *end) return "data_offsets are not two ascending numbers";
   if (*end > data.size()) {
@@ -72,7 +78,7 @@ std::string ParseEntry(const json& entry, std::string_view data, StoredTensor& t
   }
   if (*end - *begin != size) {
     return fmt::format("{} bytes do not fit dtype {} and shape {}, which need {}", *end - *begin, tensor.type_name,
-                       shape->dump(), static_cast<uint64_t>(size));
+                       shape->dump(), size);
   }
   tensor.bytes = data.data() + *begin;
   tensor.size = *end - *begin;
@@ -90,9 +96,9 @@ absl::Status CheckTiling(const std::map<std::string, StoredTensor>& tensors, std
   const char* covered = data.data();
   for (const auto* named : order) {
     if (named->second.bytes < covered)
-      return FileError(path, fmt::format("tensor {}: its bytes overlap another's", named->first));
+      return FileError(path, fmt::format("tensor {}: its bytes overlap another's", PrintableName(named->first)));
     if (named->second.bytes > covered)
-      return FileError(path, fmt::format("tensor {}: unclaimed bytes before it", named->first));
+      return FileError(path, fmt::format("tensor {}: unclaimed bytes before it", PrintableName(named->first)));
     covered = named->second.bytes + named->second.size;
   }
   if (covered != data.data() + data.size()) return FileError(path, "bytes after the last tensor");
@@ -108,27 +114,31 @@ absl::StatusOr<std::map<std::string, StoredTensor>> ParseSafetensors(std::string
   uint64_t header_size = 0;
   std::memcpy(&header_size, bytes.data(), 8);
   if (header_size > kMaxHeaderBytes || header_size > bytes.size() - 8) {
-    return FileError(path, fmt::format("the header claims {} bytes, the file has {}", header_size, bytes.size()));
+    return FileError(path, fmt::format("the header claims {} bytes; the file has {}, and headers of up to {} are read",
+                                       header_size, bytes.size(), kMaxHeaderBytes));
   }
   const std::string_view header = bytes.substr(8, header_size), data = bytes.substr(8 + header_size);
-  const json root = json::parse(header.begin(), header.end(), nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object()) return FileError(path, "the header is not a JSON object");
+  const absl::StatusOr<json> root = ParseUntrustedJson(header);
+  if (!root.ok()) return FileError(path, fmt::format("the header is {}", std::string(root.status().message())));
+  if (!root->is_object()) return FileError(path, "the header is not a JSON object");
 
   std::map<std::string, StoredTensor> tensors;
-  for (const auto& [name, entry] : root.items()) {
+  for (const auto& [name, entry] : root->items()) {
     if (name == "__metadata__") continue;
     const std::string problem = ParseEntry(entry, data, tensors[name]);
-    if (!problem.empty()) return FileError(path, fmt::format("tensor {}: {}", name, problem));
+    if (!problem.empty()) return FileError(path, fmt::format("tensor {}: {}", PrintableName(name), problem));
   }
   QGPU_RETURN_IF_ERROR(CheckTiling(tensors, data, path));
   return tensors;
 }
 
 absl::StatusOr<std::unique_ptr<const SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe does not wait for its writer
   if (fd < 0) {
-    const std::string message = fmt::format("cannot open {}: {}", path, std::strerror(errno));
-    return errno == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
+    const int error = errno;
+    const std::string message = fmt::format("cannot open {}: {}", path, std::strerror(error));
+    if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(message);
+    return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
   }
   struct stat info;
   const bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
@@ -146,6 +156,8 @@ absl::StatusOr<std::unique_ptr<const SafetensorsFile>> SafetensorsFile::Open(con
   QGPU_ASSIGN_OR_RETURN(file->tensors_, ParseSafetensors({file->mapping_, file->size_}, path));
   return file;
 }
+
+void SafetensorsFile::ReleasePages() const { madvise(const_cast<char*>(mapping_), size_, MADV_DONTNEED); }
 
 SafetensorsFile::~SafetensorsFile() {
   if (mapping_ != nullptr) munmap(const_cast<char*>(mapping_), size_);

@@ -29,14 +29,18 @@ struct StoredTensor {
 class SafetensorsFile {
  public:
   // Maps the file and checks its whole header: kInvalidArgument names the file, the tensor and what is wrong with it
-  // (a size or offset outside the file, a byte range that does not fit type and shape, overlapping or uncovered bytes).
+  // (a size or offset outside the file, a byte range that does not fit type and shape, overlapping or uncovered bytes,
+  // a name given twice). kNotFound, kPermissionDenied, kUnavailable: the file cannot be opened.
   static absl::StatusOr<std::unique_ptr<const SafetensorsFile>> Open(const std::string& path);
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
+  // Gives back the memory of what was read so far; it stays in the page cache, and is mapped again when read again.
+  void ReleasePages() const;
 
  private:
   SafetensorsFile() = default;
