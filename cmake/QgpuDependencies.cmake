@@ -13,6 +13,8 @@ find_package(Boost 1.74 REQUIRED COMPONENTS context)
 find_package(LLVM 19.1 CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+find_package(ICU REQUIRED COMPONENTS uc)
 
 if(QGPU_TESTS)
   find_package(GTest REQUIRED)

@@ -23,6 +23,7 @@ readonly PACKAGES=(
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libabsl-dev libboost-dev libboost-context-dev
   libcli11-dev nlohmann-json3-dev libfmt-dev libsqlite3-dev libssl-dev libseccomp-dev
+  libpcre2-dev libicu-dev                                              # the tokenizer
   zlib1g-dev libzstd-dev                                               # named by LLVM's and gRPC's build files
   libgtest-dev libgmock-dev                                            # tests
 )

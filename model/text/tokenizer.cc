@@ -1,0 +1,207 @@
+#include "model/text/tokenizer.h"
+
+#include <algorithm>
+
+#include "common/file.h"
+#include "model/text/byte_level.h"
+#include "model/text/unicode.h"
+#include "model/text/utf8.h"
+
+namespace qgpu {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{256} << 20;
+constexpr size_t kMaxCachedPieces = 100'000;
+constexpr size_t kLongestCachedPiece = 128;
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Open(const std::string& directory) {
+  const std::string path = directory + "/tokenizer.json";
+  QGPU_ASSIGN_OR_RETURN(const std::string json, ReadFile(path, kMaxFileBytes));
+  auto tokenizer = Parse(json);
+  if (tokenizer.ok()) return tokenizer;
+  return absl::Status(tokenizer.status().code(),
+                      fmt::format("{}: {}", path, std::string(tokenizer.status().message())));
+}
+
+absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Parse(std::string_view json) {
+  QGPU_ASSIGN_OR_RETURN(const TokenizerFile file, ReadTokenizerFile(json));
+  std::shared_ptr<Tokenizer> tokenizer(new Tokenizer);
+  QGPU_RETURN_IF_ERROR(tokenizer->Build(file));
+  return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
+}
+
+absl::Status Tokenizer::Build(const TokenizerFile& file) {
+  nfc_ = file.nfc;
+  ignore_merges_ = file.ignore_merges;
+  for (const std::string& pattern : file.split_patterns) {
+    QGPU_ASSIGN_OR_RETURN(SplitPattern split, SplitPattern::Compile(pattern));
+    splits_.push_back(std::move(split));
+  }
+  QGPU_RETURN_IF_ERROR(AddVocabulary(file));
+  QGPU_RETURN_IF_ERROR(AddMerges(file));
+  return AddAddedTokens(file);
+}
+
+void Tokenizer::SetToken(int32_t id, const std::string& text) {
+  if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(static_cast<size_t>(id) + 1);
+  tokens_[id] = {text, BytesOfToken(text), true, false};
+  ids_[text] = id;
+}
+
+absl::Status Tokenizer::AddVocabulary(const TokenizerFile& file) {
+  for (const TokenizerFile::Token& token : file.vocabulary) {
+    if (Contains(token.id)) {
+      return absl::InvalidArgumentError(fmt::format("model.vocab: \"{}\" and \"{}\" have the same id {}",
+                                                    tokens_[token.id].text, token.text, token.id));
+    }
+    SetToken(token.id, token.text);
+    if (ignore_merges_) whole_pieces_[tokens_[token.id].bytes] = token.id;
+  }
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string character = CharacterOfByte(static_cast<uint8_t>(byte));
+    const auto id = ids_.find(character);
+    if (id != ids_.end()) {
+      bpe_.SetByte(static_cast<uint8_t>(byte), id->second);
+    } else if (byte != 0xc0 && byte != 0xc1 && byte < 0xf5) {  // those never occur in UTF-8
+      return absl::InvalidArgumentError(
+          fmt::format("model.vocab: byte 0x{:02x} has no token (\"{}\"), so not every text has one", byte, character));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tokenizer::AddMerges(const TokenizerFile& file) {
+  for (size_t rank = 0; rank < file.merges.size(); ++rank) {
+    const TokenizerFile::Merge& merge = file.merges[rank];
+    int32_t ids[3];
+    const std::string* const texts[3] = {&merge.left, &merge.right, nullptr};
+    const std::string merged = merge.left + merge.right;
+    for (int i = 0; i < 3; ++i) {
+      const std::string& text = i < 2 ? *texts[i] : merged;
+      const auto id = ids_.find(text);
+      if (id == ids_.end()) {
+        return absl::InvalidArgumentError(fmt::format("model.merges[{}]: \"{}\" is not in the vocabulary", rank, text));
+      }
+      ids[i] = id->second;
+    }
+    bpe_.AddMerge(ids[0], ids[1], static_cast<uint32_t>(rank), ids[2]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tokenizer::AddAddedTokens(const TokenizerFile& file) {
+  for (const AddedToken& token : file.added) {
+    const auto known = ids_.find(token.content);
+    if (known != ids_.end() ? known->second != token.id : Contains(token.id)) {
+      return absl::InvalidArgumentError(fmt::format("added_tokens: \"{}\" has id {}, but {}", token.content, token.id,
+                                                    known != ids_.end()
+                                                        ? fmt::format("the vocabulary gives it {}", known->second)
+                                                        : fmt::format("that is \"{}\"", tokens_[token.id].text)));
+    }
+    if (known == ids_.end()) SetToken(token.id, token.content);
+    tokens_[token.id].special = tokens_[token.id].special || token.special;
+    std::string text = token.content;
+    if (token.normalized && nfc_) NormalizeNfc(token.content, text);
+    (token.normalized ? normalized_added_ : raw_added_).Add(text, token);
+  }
+  return absl::OkStatus();
+}
+
+std::optional<int32_t> Tokenizer::Find(std::string_view text) const {
+  const auto id = ids_.find(absl::string_view(text.data(), text.size()));
+  return id == ids_.end() ? std::nullopt : std::optional<int32_t>(id->second);
+}
+
+// The stages in their order, each cutting what the one before left over.
+struct Tokenizer::Encoding {
+  const Tokenizer& tokenizer;
+  bool skip_special;
+  absl::Status status;
+  std::vector<int32_t> ids;
+  Bpe::Scratch scratch;
+  absl::flat_hash_map<std::string, std::vector<int32_t>> cache;
+
+  void Raw(std::string_view text) {
+    if (tokenizer.raw_added_.empty()) return Normalize(text);
+    tokenizer.raw_added_.Cut(text, skip_special, [this](const AddedToken* token, std::string_view part) {
+      token != nullptr ? ids.push_back(token->id) : Normalize(part);
+    });
+  }
+
+  void Normalize(std::string_view text) {
+    std::string normalized;
+    if (tokenizer.nfc_ && NormalizeNfc(text, normalized)) text = normalized;
+    if (tokenizer.normalized_added_.empty()) return Split(text, 0);
+    tokenizer.normalized_added_.Cut(text, skip_special, [this](const AddedToken* token, std::string_view part) {
+      token != nullptr ? ids.push_back(token->id) : Split(part, 0);
+    });
+  }
+
+  void Split(std::string_view text, size_t pattern) {
+    if (!status.ok()) return;
+    if (pattern == tokenizer.splits_.size()) return Piece(text);
+    const absl::Status split =
+        tokenizer.splits_[pattern].Split(text, [&](std::string_view piece) { Split(piece, pattern + 1); });
+    if (status.ok()) status = split;
+  }
+
+  void Piece(std::string_view piece) {
+    if (tokenizer.ignore_merges_) {
+      const auto whole = tokenizer.whole_pieces_.find(absl::string_view(piece.data(), piece.size()));
+      if (whole != tokenizer.whole_pieces_.end()) return ids.push_back(whole->second);
+    }
+    if (piece.size() > kLongestCachedPiece) return tokenizer.bpe_.Encode(piece, scratch, ids);
+    const auto known = cache.find(absl::string_view(piece.data(), piece.size()));
+    if (known != cache.end()) {
+      ids.insert(ids.end(), known->second.begin(), known->second.end());
+      return;
+    }
+    const size_t before = ids.size();
+    tokenizer.bpe_.Encode(piece, scratch, ids);
+    if (cache.size() < kMaxCachedPieces) {
+      cache.emplace(piece, std::vector<int32_t>(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end()));
+    }
+  }
+};
+
+absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view text, SpecialTokens special) const {
+  if (text.size() > kMaxTextBytes) {
+    return absl::InvalidArgumentError(
+        fmt::format("the text has {} bytes; at most {} are taken at once", text.size(), kMaxTextBytes));
+  }
+  QGPU_RETURN_IF_ERROR(CheckUtf8(text, "the text"));
+  Encoding encoding{*this, special == SpecialTokens::kAsText, absl::OkStatus(), {}, {}, {}};
+  if (!text.empty()) encoding.Raw(text);
+  QGPU_RETURN_IF_ERROR(encoding.status);
+  return std::move(encoding.ids);
+}
+
+std::string Tokenizer::Decode(std::span<const int32_t> ids, bool skip_special) const {
+  std::string bytes;
+  for (const int32_t id : ids) {
+    if (!skip_special || !IsSpecial(id)) bytes += Bytes(id);
+  }
+  return ReplaceInvalidUtf8(bytes);
+}
+
+absl::Status CheckTokenizerFits(const Tokenizer& tokenizer, int64_t vocabulary,
+                                std::span<const std::string> needed_tokens) {
+  if (tokenizer.size() > vocabulary) {
+    return absl::InvalidArgumentError(fmt::format(
+        "the tokenizer has ids up to {}, but the model knows only {}: it is the tokenizer of another model; "
+        "take tokenizer.json from the folder of the weights",
+        tokenizer.size() - 1, vocabulary));
+  }
+  for (const std::string& needed : needed_tokens) {
+    if (tokenizer.Find(needed).has_value()) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "the tokenizer has no token \"{}\", which the chat needs: it is the tokenizer of another model; take "
+        "tokenizer.json from the folder of the weights",
+        needed));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace qgpu

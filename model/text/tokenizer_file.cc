@@ -1,0 +1,258 @@
+#include "model/text/tokenizer_file.h"
+
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <map>
+
+#include "model/text/pattern_check.h"
+#include "model/text/utf8.h"
+#include "nlohmann/json.hpp"
+
+namespace qgpu {
+namespace {
+
+using nlohmann::json;
+
+// The pattern of ByteLevel with use_regex, GPT-2's.
+constexpr const char* kByteLevelPattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+absl::Status Refuse(const std::string& place, const std::string& what) {
+  return absl::InvalidArgumentError(fmt::format("{}: {}", place, what));
+}
+
+// A short form of a value, for messages.
+std::string Shown(const json& value) {
+  if (value.is_object() || value.is_array()) return fmt::format("an {}", value.type_name());
+  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (text.size() > 60) text = text.substr(0, 60) + "...";
+  return text;
+}
+
+// An object of which every field must be known: a value it must have (one of several), or a reader.
+class Fields {
+ public:
+  using Reader = std::function<absl::Status(const json&)>;
+
+  Fields& Must(const std::string& name, std::initializer_list<json> allowed) {
+    readers_[name] = [this, name, values = std::vector<json>(allowed)](const json& value) {
+      if (std::find(values.begin(), values.end(), value) != values.end()) return absl::OkStatus();
+      return Refuse(place_ + name, fmt::format("{} is not supported, only {}", Shown(value), Shown(values[0])));
+    };
+    return *this;
+  }
+  Fields& Any(const std::string& name) {
+    readers_[name] = [](const json&) { return absl::OkStatus(); };
+    return *this;
+  }
+  Fields& Read(const std::string& name, Reader reader) {
+    readers_[name] = std::move(reader);
+    required_.push_back(name);
+    return *this;
+  }
+  Fields& Flag(const std::string& name, bool& flag) {
+    readers_[name] = [this, name, &flag](const json& value) {
+      if (!value.is_boolean()) return Refuse(place_ + name, fmt::format("{} is not true or false", Shown(value)));
+      flag = value.get<bool>();
+      return absl::OkStatus();
+    };
+    return *this;
+  }
+
+  absl::Status Check(const std::string& place, const json& object) {
+    place_ = place.empty() ? "" : place + ".";
+    if (!object.is_object()) return Refuse(place.empty() ? "the file" : place, "not an object");
+    for (const std::string& name : required_) {
+      if (!object.contains(name)) return Refuse(place_ + name, "missing");
+    }
+    for (const auto& [name, value] : object.items()) {
+      const auto reader = readers_.find(name);
+      if (reader == readers_.end()) return Refuse(place_ + name, "this field is not known, and so not supported");
+      QGPU_RETURN_IF_ERROR(reader->second(value));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string place_;
+  std::map<std::string, Reader> readers_;
+  std::vector<std::string> required_;
+};
+
+std::string TypeOf(const json& component) {
+  const auto type = component.is_object() ? component.find("type") : component.end();
+  return component.is_object() && type != component.end() && type->is_string() ? type->get<std::string>() : "";
+}
+
+absl::Status ReadId(const std::string& place, const json& value, int32_t& id) {
+  if (!value.is_number_integer()) return Refuse(place, fmt::format("the id {} is not a whole number", Shown(value)));
+  const bool good = value.is_number_unsigned() ? value.get<uint64_t>() <= kMaxTokenId
+                                               : value.get<int64_t>() >= 0 && value.get<int64_t>() <= kMaxTokenId;
+  if (!good) return Refuse(place, fmt::format("the id {} is not between 0 and {}", Shown(value), kMaxTokenId));
+  id = value.get<int32_t>();
+  return absl::OkStatus();
+}
+
+absl::Status ReadNormalizer(const json& value, TokenizerFile& file) {
+  if (value.is_null()) return absl::OkStatus();
+  const std::string type = TypeOf(value);
+  if (type != "NFC") return Refuse("normalizer", fmt::format("type \"{}\" is not supported, only NFC", type));
+  file.nfc = true;
+  return Fields().Any("type").Check("normalizer", value);
+}
+
+absl::Status ReadByteLevel(const std::string& place, const json& value, TokenizerFile* split) {
+  bool use_regex = true, add_prefix_space = true;
+  QGPU_RETURN_IF_ERROR(Fields()
+                           .Must("type", {"ByteLevel"})
+                           .Flag("add_prefix_space", add_prefix_space)
+                           .Any("trim_offsets")  // concerns offsets only
+                           .Flag("use_regex", use_regex)
+                           .Check(place, value));
+  if (split == nullptr) return absl::OkStatus();
+  if (add_prefix_space) return Refuse(place + ".add_prefix_space", "true (or left out) is not supported, only false");
+  if (use_regex) split->split_patterns.push_back(kByteLevelPattern);
+  return absl::OkStatus();
+}
+
+absl::Status ReadSplit(const std::string& place, const json& value, TokenizerFile& file) {
+  const auto read_pattern = [&](const json& pattern) {
+    const auto read_regex = [&](const json& regex) {
+      if (!regex.is_string()) return Refuse(place + ".pattern.Regex", "not a string");
+      const absl::Status check = CheckSplitPattern(regex.get_ref<const std::string&>());
+      if (!check.ok()) return Refuse(place + ".pattern.Regex", std::string(check.message()));
+      file.split_patterns.push_back(regex.get<std::string>());
+      return absl::OkStatus();
+    };
+    return Fields().Read("Regex", read_regex).Check(place + ".pattern", pattern);
+  };
+  return Fields()
+      .Must("type", {"Split"})
+      .Read("pattern", read_pattern)
+      .Must("behavior", {"Isolated"})
+      .Must("invert", {false})
+      .Check(place, value);
+}
+
+constexpr size_t kMostSplits = 8;
+
+absl::Status ReadPreTokenizer(const json& value, TokenizerFile& file) {
+  if (TypeOf(value) != "Sequence") return ReadByteLevel("pre_tokenizer", value, &file);
+  const auto read_parts = [&](const json& parts) {
+    if (!parts.is_array() || parts.empty() || parts.size() > kMostSplits) {
+      return Refuse("pre_tokenizer.pretokenizers", fmt::format("not a list of 1 to {}", kMostSplits));
+    }
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const std::string place = fmt::format("pre_tokenizer.pretokenizers[{}]", i);
+      const std::string type = TypeOf(parts[i]);
+      const bool last = i + 1 == parts.size();
+      if (last != (type == "ByteLevel") || (!last && type != "Split")) {
+        return Refuse(place,
+                      fmt::format("type \"{}\" is not supported here, only Split, and ByteLevel at the end", type));
+      }
+      QGPU_RETURN_IF_ERROR(last ? ReadByteLevel(place, parts[i], &file) : ReadSplit(place, parts[i], file));
+    }
+    return absl::OkStatus();
+  };
+  return Fields().Any("type").Read("pretokenizers", read_parts).Check("pre_tokenizer", value);
+}
+
+absl::Status ReadPostProcessor(const json& value) {
+  return value.is_null() ? absl::OkStatus() : ReadByteLevel("post_processor", value, nullptr);
+}
+
+absl::Status ReadMerge(const json& value, size_t index, TokenizerFile& file) {
+  const auto refuse = [&](const char* what) { return Refuse(fmt::format("model.merges[{}]", index), what); };
+  if (value.is_array()) {
+    if (value.size() != 2 || !value[0].is_string() || !value[1].is_string()) return refuse("not a pair of strings");
+    file.merges.push_back({value[0].get<std::string>(), value[1].get<std::string>()});
+    return absl::OkStatus();
+  }
+  if (!value.is_string()) return refuse("neither a string nor a pair");
+  const auto& text = value.get_ref<const std::string&>();
+  const size_t space = text.find(' ');
+  if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
+    return refuse("not two tokens with one space between");
+  }
+  file.merges.push_back({text.substr(0, space), text.substr(space + 1)});
+  return absl::OkStatus();
+}
+
+absl::Status ReadModel(const json& value, TokenizerFile& file) {
+  const auto read_vocabulary = [&](const json& vocabulary) {
+    if (!vocabulary.is_object()) return Refuse("model.vocab", "not an object");
+    for (const auto& [text, id] : vocabulary.items()) {
+      file.vocabulary.push_back({text, 0});
+      QGPU_RETURN_IF_ERROR(ReadId("model.vocab", id, file.vocabulary.back().id));
+    }
+    return absl::OkStatus();
+  };
+  const auto read_merges = [&](const json& merges) {
+    if (!merges.is_array()) return Refuse("model.merges", "not a list");
+    for (size_t i = 0; i < merges.size(); ++i) QGPU_RETURN_IF_ERROR(ReadMerge(merges[i], i, file));
+    return absl::OkStatus();
+  };
+  return Fields()
+      .Must("type", {"BPE"})
+      .Must("dropout", {nullptr, 0.0})
+      .Any("unk_token")  // never used: every byte has a token
+      .Any("fuse_unk")
+      .Must("continuing_subword_prefix", {nullptr, ""})
+      .Must("end_of_word_suffix", {nullptr, ""})
+      .Must("byte_fallback", {false})
+      .Flag("ignore_merges", file.ignore_merges)
+      .Read("vocab", read_vocabulary)
+      .Read("merges", read_merges)
+      .Check("model", value);
+}
+
+absl::Status ReadAddedTokens(const json& value, TokenizerFile& file) {
+  if (!value.is_array()) return Refuse("added_tokens", "not a list");
+  for (size_t i = 0; i < value.size(); ++i) {
+    const std::string place = fmt::format("added_tokens[{}]", i);
+    AddedToken token;
+    const auto read_content = [&](const json& content) {
+      if (!content.is_string() || content.get_ref<const std::string&>().empty()) {
+        return Refuse(place + ".content", "not a string with at least one character");
+      }
+      token.content = content.get<std::string>();
+      return absl::OkStatus();
+    };
+    QGPU_RETURN_IF_ERROR(Fields()
+                             .Read("id", [&](const json& id) { return ReadId(place, id, token.id); })
+                             .Read("content", read_content)
+                             .Flag("special", token.special)
+                             .Flag("normalized", token.normalized)
+                             .Flag("lstrip", token.lstrip)
+                             .Flag("rstrip", token.rstrip)
+                             .Flag("single_word", token.single_word)
+                             .Check(place, value[i]));
+    file.added.push_back(std::move(token));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TokenizerFile> ReadTokenizerFile(std::string_view text) {
+  QGPU_RETURN_IF_ERROR(CheckUtf8(text, "the file"));
+  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (document.is_discarded()) return absl::InvalidArgumentError("not valid JSON");
+  TokenizerFile file;
+  const auto decoder = [](const json& value) { return ReadByteLevel("decoder", value, nullptr); };
+  QGPU_RETURN_IF_ERROR(Fields()
+                           .Must("version", {"1.0"})
+                           .Must("truncation", {nullptr})
+                           .Must("padding", {nullptr})
+                           .Read("added_tokens", [&](const json& value) { return ReadAddedTokens(value, file); })
+                           .Read("normalizer", [&](const json& value) { return ReadNormalizer(value, file); })
+                           .Read("pre_tokenizer", [&](const json& value) { return ReadPreTokenizer(value, file); })
+                           .Read("post_processor", ReadPostProcessor)
+                           .Read("decoder", decoder)
+                           .Read("model", [&](const json& value) { return ReadModel(value, file); })
+                           .Check("", document));
+  return file;
+}
+
+}  // namespace qgpu
