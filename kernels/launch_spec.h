@@ -33,10 +33,10 @@ struct KernelArgument {
   };
   std::string name;
   Kind kind = Kind::kScalar;
-  std::vector<uint32_t> words;
+  std::vector<uint32_t> words = {};
   bool is_output = false;  // shown to the user; every buffer is compared in any case
   uint64_t scalar = 0;     // two's complement; the parameter's type says how many of its bytes count
-  Bytes bytes;             // kScalar: the parameter's whole content, little-endian; then `scalar` means nothing
+  Bytes bytes = {};        // kScalar: the parameter's whole content, little-endian; then `scalar` means nothing
   bool is_raw = false;     // given as bytes, not as numbers: a buffer is shown as bytes, a scalar is in `bytes`
   uint32_t padding = 0;    // kBuffer, is_raw: zero bytes at the end of `words` that are not the user's (0 to 3)
 
