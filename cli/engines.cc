@@ -4,28 +4,29 @@
 
 #include "cli/circuit_option.h"
 #include "cli/model_engine.h"
-#include "cli/trace_narrator.h"
 #include "machine/interpreter/interpreter.h"
+#include "machine/isa/trap_report.h"
 #include "oracle/native_cpu/native_cpu.h"
 
 namespace qgpu {
 namespace {
 
 MemoryImage ArenaOf(const PreparedLaunch& launch, std::vector<uint32_t> memory) {
-  memory.resize(launch.lowered.arena_words);
+  memory.resize(launch.arena.words.size());
   return memory;
 }
 
-LaunchResult RunInterpreter(const PreparedLaunch& launch) {
-  MachineRun run = Interpret(launch.lowered.launch, launch.spec.token_budget);
-  LaunchResult result = ResultOfMachine(launch, std::move(run));
+LaunchResult RunInterpreter(const PreparedLaunch& launch, const LoweredKernel& lowered) {
+  MachineRun run = Interpret(lowered.launch, launch.spec.token_budget);
+  LaunchResult result = ResultOfMachine(launch, lowered, std::move(run));
   result.engine = "interpreter";
   return result;
 }
 
 absl::StatusOr<LaunchResult> RunNative(const PreparedLaunch& launch) {
-  LaunchSpec spec = launch.spec;
-  QGPU_ASSIGN_OR_RETURN(NativeRun run, RunNativeCpu(launch.lowered.ptx, spec, launch.lowered.parameter_names));
+  QGPU_ASSIGN_OR_RETURN(NativeCpuKernel kernel,
+                        NativeCpuKernel::Compile(launch.ptx_name, launch.ptx, launch.spec.kernel));
+  QGPU_ASSIGN_OR_RETURN(NativeRun run, kernel.Run(launch.spec, launch.parameter_names));
   LaunchResult result;
   result.engine = "native-cpu";
   result.memory = ArenaOf(launch, std::move(run.memory));
@@ -34,27 +35,25 @@ absl::StatusOr<LaunchResult> RunNative(const PreparedLaunch& launch) {
   } else if (run.end != NativeEnd::kDone) {
     result.end = LaunchEnd::kTrap;
   }
-  if (run.end != NativeEnd::kDone) result.message = fmt::format("{}: {}", NativeEndName(run.end), run.message);
+  result.message = run.message;
   return result;
 }
 
 }  // namespace
 
-LaunchResult ResultOfMachine(const PreparedLaunch& launch, MachineRun run) {
+LaunchResult ResultOfMachine(const PreparedLaunch& launch, const LoweredKernel& lowered, MachineRun run) {
   LaunchResult result;
   result.end = run.end;
   result.memory = ArenaOf(launch, std::move(run.state.memory));
   result.tokens = std::move(run.tokens);
   result.passes = run.passes;
-  const KernelSource& source = launch.spec.source;
   if (run.end == LaunchEnd::kTrap && run.trap.has_value()) {
-    result.message =
-        DescribeTrap(*run.trap, launch.lowered.launch.program, source.name, source.language == SourceLanguage::kCuda);
+    result.message = DescribeTrap(*run.trap, lowered.launch.program, launch.spec.source.name);
   } else if (run.end == LaunchEnd::kBudget) {
     result.message = fmt::format(
         "{} did not end within the budget of {} tokens; raise it with --budget, unless the "
         "kernel has an endless loop or a spin lock",
-        launch.lowered.kernel, launch.spec.token_budget);
+        launch.kernel, launch.spec.token_budget);
   }
   return result;
 }
@@ -79,9 +78,15 @@ void AddEngineOptions(CLI::App& command, EngineOptions& options) {
 }
 
 absl::StatusOr<LaunchResult> RunOnEngine(const PreparedLaunch& launch, const EngineOptions& options) {
-  if (options.engine == "interpreter") return RunInterpreter(launch);
-  if (options.engine == "native-cpu") return RunNative(launch);
-  return RunModel(launch, options);
+  if (options.runs_ptx()) return RunNative(launch);
+  QGPU_ASSIGN_OR_RETURN(const LoweredKernel lowered, LowerLaunch(launch));
+  return RunOnMachine(launch, lowered, options);
+}
+
+absl::StatusOr<LaunchResult> RunOnMachine(const PreparedLaunch& launch, const LoweredKernel& lowered,
+                                          const EngineOptions& options) {
+  if (options.engine == "interpreter") return RunInterpreter(launch, lowered);
+  return RunModel(launch, lowered, options);
 }
 
 }  // namespace qgpu

@@ -17,13 +17,20 @@ struct EngineOptions {
   std::string data_type = "float32";  // float32, bfloat16
   std::string base;                   // folder of the base model, for the dense form; empty: the embedded one
   bool check = true;
+
+  bool runs_ptx() const { return engine == "native-cpu"; }
 };
 
 // Declares --engine, --circuit, --executor, --form, --dtype, --base and --[no-]check.
 void AddEngineOptions(CLI::App& command, EngineOptions& options);
 
-// Runs the launch. A trap, an exhausted budget or a mismatch is in the result, not an error; errors are about the
-// engine (no circuit, no base, an option that this build does not have).
+// The launch is lowered unless the engine is native-cpu, which runs the PTX itself. A trap, an exhausted
+// budget or a mismatch is in the result, not an error; errors are the lowering's, and about the engine (no circuit, no
+// base, an option that this build does not have).
 absl::StatusOr<LaunchResult> RunOnEngine(const PreparedLaunch& launch, const EngineOptions& options);
+
+// The same where the launch is lowered already.
+absl::StatusOr<LaunchResult> RunOnMachine(const PreparedLaunch& launch, const LoweredKernel& lowered,
+                                          const EngineOptions& options);
 
 }  // namespace qgpu

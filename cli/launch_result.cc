@@ -1,53 +1,45 @@
 #include "cli/launch_result.h"
 
 #include <algorithm>
+#include <filesystem>
 
+#include "common/file.h"
 #include "nlohmann/json.hpp"
 
 namespace qgpu {
 namespace {
 
-const char* EndName(LaunchEnd end) {
-  switch (end) {
-    case LaunchEnd::kDone:
-      return "done";
-    case LaunchEnd::kTrap:
-      return "trap";
-    case LaunchEnd::kBudget:
-      return "budget";
-  }
-  return "?";
+nlohmann::ordered_json ToJson(const Output& output) {
+  if (output.is_raw) return ToHex(output.bytes);
+  nlohmann::ordered_json words = nlohmann::ordered_json::array();
+  for (const uint32_t word : ToWords(output.bytes)) words.push_back(static_cast<int32_t>(word));
+  return words;
 }
 
-struct Output {
-  std::string name;
-  std::vector<int32_t> words;
-};
+}  // namespace
 
 std::vector<Output> Outputs(const PreparedLaunch& launch, const LaunchResult& result) {
-  const std::vector<KernelArgument>& arguments = launch.lowered.arguments;
+  const std::vector<KernelArgument>& arguments = launch.spec.arguments;
   const bool any_declared =
       std::any_of(arguments.begin(), arguments.end(), [](const KernelArgument& a) { return a.is_output; });
   std::vector<Output> outputs;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].kind != KernelArgument::Kind::kBuffer || (any_declared && !arguments[i].is_output)) continue;
-    const size_t first = launch.lowered.byte_address[i] / 4;
-    Output output{arguments[i].name, {}};
-    for (size_t word = first; word < first + arguments[i].words.size() && word < result.memory.size(); ++word) {
-      output.words.push_back(static_cast<int32_t>(result.memory[word]));
-    }
-    outputs.push_back(std::move(output));
+    const size_t first = std::min<size_t>(launch.arena.byte_address[i] / 4, result.memory.size());
+    const std::vector<uint32_t> words(result.memory.begin() + static_cast<std::ptrdiff_t>(first), result.memory.end());
+    outputs.push_back({arguments[i].name, FromWords(words, arguments[i].BufferBytes()), arguments[i].is_raw});
   }
   return outputs;
 }
-
-}  // namespace
 
 std::string FormatResult(const PreparedLaunch& launch, const LaunchResult& result) {
   std::string text;
   for (const Output& output : Outputs(launch, result)) {
     text += output.name + " =";
-    for (int32_t word : output.words) text += fmt::format(" {}", word);
+    if (output.is_raw) text += " bytes " + ToHex(output.bytes);
+    if (!output.is_raw) {
+      for (const uint32_t word : ToWords(output.bytes)) text += fmt::format(" {}", static_cast<int32_t>(word));
+    }
     text += "\n";
   }
   if (!result.tokens.empty()) text += fmt::format("tokens {}\npasses {}\n", result.tokens.size(), result.passes);
@@ -60,7 +52,7 @@ std::string FormatResult(const PreparedLaunch& launch, const LaunchResult& resul
 std::string ResultToJson(const PreparedLaunch& launch, const LaunchResult& result) {
   const Dim3 &grid = launch.spec.grid, &block = launch.spec.block;
   nlohmann::ordered_json json = {{"schema_version", 1},
-                                 {"kernel", launch.lowered.kernel},
+                                 {"kernel", launch.kernel},
                                  {"engine", result.engine},
                                  {"grid", {grid.x, grid.y, grid.z}},
                                  {"block", {block.x, block.y, block.z}},
@@ -68,7 +60,7 @@ std::string ResultToJson(const PreparedLaunch& launch, const LaunchResult& resul
   if (!result.circuit.empty()) json["circuit"] = result.circuit;
   if (!result.message.empty()) json["message"] = result.message;
   nlohmann::ordered_json outputs = nlohmann::ordered_json::object();
-  for (const Output& output : Outputs(launch, result)) outputs[output.name] = output.words;
+  for (const Output& output : Outputs(launch, result)) outputs[output.name] = ToJson(output);
   json["outputs"] = outputs;
   if (!result.tokens.empty()) {
     json["tokens"] = result.tokens.size();
@@ -80,6 +72,22 @@ std::string ResultToJson(const PreparedLaunch& launch, const LaunchResult& resul
     if (!result.check->first.empty()) json["first_mismatch"] = result.check->first;
   }
   return json.dump() + "\n";
+}
+
+absl::Status WriteOutputs(const std::string& path, const PreparedLaunch& launch, const LaunchResult& result) {
+  const std::vector<Output> outputs = Outputs(launch, result);
+  const auto write = [](const std::string& file, const Bytes& bytes) {
+    return WriteFileAtomically(file, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  };
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    for (const Output& output : outputs)
+      QGPU_RETURN_IF_ERROR(write(fmt::format("{}/{}.bin", path, output.name), output.bytes));
+    return absl::OkStatus();
+  }
+  if (outputs.size() == 1) return write(path, outputs[0].bytes);
+  return absl::InvalidArgumentError(
+      fmt::format("--output-bytes {}: the launch has {} outputs; name a folder that exists", path, outputs.size()));
 }
 
 absl::Status ResultStatus(const LaunchResult& result) {

@@ -32,12 +32,25 @@ struct LaunchResult {
   absl::Status fault;  // kDataLoss when the model wrote what no machine writes, or left cells that hold no bits
 };
 
-// Output buffers one a line, "out = 5 7 9", then tokens, passes and check. Where no argument is declared as an output
-// every buffer is one. Words are shown as signed numbers.
+// A buffer that is shown: the declared outputs, or every buffer where none is declared.
+struct Output {
+  std::string name;
+  Bytes bytes;
+  bool is_raw = false;  // shown as bytes, not as words
+};
+
+std::vector<Output> Outputs(const PreparedLaunch& launch, const LaunchResult& result);
+
+// Output buffers one a line, "out = 5 7 9" or "out = bytes 0a0b0c", then tokens, passes and check. Words are shown as
+// signed numbers.
 std::string FormatResult(const PreparedLaunch& launch, const LaunchResult& result);
 
-// {"schema_version": 1, "kernel": ..., "engine": ..., "end": "done", "outputs": {"out": [5, 7, 9]}, "tokens": 20, ...}
+// {"schema_version": 1, "kernel": ..., "engine": ..., "end": "done", "outputs": {"out": [5, 7, 9]}, "tokens": 20, ...};
+// raw outputs are strings of hexadecimal digits.
 std::string ResultToJson(const PreparedLaunch& launch, const LaunchResult& result);
+
+// The outputs' bytes, in files NAME.bin of the folder `path`, or the only output's in the file `path`.
+absl::Status WriteOutputs(const std::string& path, const PreparedLaunch& launch, const LaunchResult& result);
 
 // kDataLoss for a fault or when the check found a difference, kAborted for a trap or an exhausted budget, with the
 // message; OK otherwise.

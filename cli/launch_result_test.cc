@@ -1,5 +1,8 @@
 #include "cli/launch_result.h"
 
+#include <filesystem>
+
+#include "common/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -12,13 +15,12 @@ using testing::HasSubstr;
 // f(int* a, int n, int* out): a at word 1, out at word 4.
 PreparedLaunch MakeLaunch() {
   PreparedLaunch launch;
-  launch.lowered.kernel = "f";
-  launch.lowered.arguments.resize(3);
-  launch.lowered.arguments[0] = {"a", KernelArgument::Kind::kBuffer, {1, 2, 3}, false, 0};
-  launch.lowered.arguments[1] = {"n", KernelArgument::Kind::kScalar, {}, false, 3};
-  launch.lowered.arguments[2] = {"out", KernelArgument::Kind::kBuffer, {0, 0}, true, 0};
-  launch.lowered.byte_address = {4, 0, 16};
-  launch.lowered.arena_words = 6;
+  launch.kernel = "f";
+  launch.spec.arguments.resize(3);
+  launch.spec.arguments[0] = {.name = "a", .kind = KernelArgument::Kind::kBuffer, .words = {1, 2, 3}};
+  launch.spec.arguments[1] = {.name = "n", .scalar = 3};
+  launch.spec.arguments[2] = {.name = "out", .kind = KernelArgument::Kind::kBuffer, .words = {0, 0}, .is_output = true};
+  launch.arena = LayOutArena(launch.spec.arguments);
   return launch;
 }
 
@@ -40,11 +42,34 @@ TEST(FormatResult, ShowsDeclaredOutputs) {
 
 TEST(FormatResult, ShowsEveryBufferWhereNoneIsDeclared) {
   PreparedLaunch launch = MakeLaunch();
-  launch.lowered.arguments[2].is_output = false;
+  launch.spec.arguments[2].is_output = false;
   LaunchResult result = MakeResult();
   result.tokens.clear();
   result.check.reset();
   EXPECT_EQ(FormatResult(launch, result), "a = 1 2 3\nout = 32 -1\n");
+}
+
+TEST(FormatResult, ShowsRawOutputsAsBytes) {
+  PreparedLaunch launch = MakeLaunch();
+  launch.spec.arguments[2] = KernelArgument::RawBuffer("out", {0, 0, 0, 0, 0, 0, 0});
+  launch.spec.arguments[2].is_output = true;
+  EXPECT_THAT(FormatResult(launch, MakeResult()), testing::StartsWith("out = bytes 20000000ffffff\n"));
+  const auto json = nlohmann::json::parse(ResultToJson(launch, MakeResult()));
+  EXPECT_EQ(json["outputs"]["out"], "20000000ffffff");
+}
+
+TEST(WriteOutputs, AFileOrAFolder) {
+  const std::string folder = testing::TempDir() + "/launch_result_test";
+  std::filesystem::create_directories(folder);
+  PreparedLaunch launch = MakeLaunch();
+  ASSERT_TRUE(WriteOutputs(folder + "/bytes", launch, MakeResult()).ok());
+  EXPECT_EQ(ReadFile(folder + "/bytes").value(), std::string("\x20\0\0\0\xff\xff\xff\xff", 8));
+  launch.spec.arguments[2].is_output = false;
+  EXPECT_THAT(std::string(WriteOutputs(folder + "/bytes", launch, MakeResult()).message()),
+              HasSubstr("the launch has 2 outputs; name a folder that exists"));
+  ASSERT_TRUE(WriteOutputs(folder, launch, MakeResult()).ok());
+  EXPECT_EQ(ReadFile(folder + "/a.bin").value(), std::string("\1\0\0\0\2\0\0\0\3\0\0\0", 12));
+  EXPECT_EQ(ReadFile(folder + "/out.bin")->size(), 8u);
 }
 
 TEST(ResultToJson, SaysTheSame) {

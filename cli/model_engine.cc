@@ -61,11 +61,12 @@ std::string BaseCacheDirectory() {
   return (std::filesystem::temp_directory_path() / "qgpu").string();
 }
 
-absl::StatusOr<LaunchResult> RunModel(const PreparedLaunch& launch, const EngineOptions& options) {
+absl::StatusOr<LaunchResult> RunModel(const PreparedLaunch& launch, const LoweredKernel& lowered,
+                                      const EngineOptions& options) {
   QGPU_ASSIGN_OR_RETURN(Circuit loaded, LoadCircuit(options.circuit));
   const auto circuit = std::make_shared<const Circuit>(std::move(loaded));
   QGPU_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor, MakeExecutor(circuit, options));
-  const MachineLaunch& machine = launch.lowered.launch;
+  const MachineLaunch& machine = lowered.launch;
   QGPU_ASSIGN_OR_RETURN(ModelRun run, RunLaunch(*executor, *circuit, HostTokens(machine), launch.spec.token_budget));
 
   MachineRun as_machine;
@@ -76,7 +77,7 @@ absl::StatusOr<LaunchResult> RunModel(const PreparedLaunch& launch, const Engine
   if (run.end == LaunchEnd::kTrap && run.fault.ok()) {
     QGPU_ASSIGN_OR_RETURN(as_machine.trap, ExplainTrap(machine, run));
   }
-  LaunchResult result = ResultOfMachine(launch, std::move(as_machine));
+  LaunchResult result = ResultOfMachine(launch, lowered, std::move(as_machine));
   result.engine = fmt::format("model ({})", executor->Description());
   result.circuit = CircuitFileHash(options.circuit);
   result.fault = run.fault;

@@ -9,12 +9,13 @@
 namespace qgpu {
 
 // The launch in the model's forward passes, checked where the options ask for it.
-absl::StatusOr<LaunchResult> RunModel(const PreparedLaunch& launch, const EngineOptions& options);
+absl::StatusOr<LaunchResult> RunModel(const PreparedLaunch& launch, const LoweredKernel& lowered,
+                                      const EngineOptions& options);
 
 // Where the embedded base is kept once it was made: $QGPU_CACHE, else qgpu in the user's cache folder.
 std::string BaseCacheDirectory();
 
 // A machine's run as a result: arena, end and message.
-LaunchResult ResultOfMachine(const PreparedLaunch& launch, MachineRun run);
+LaunchResult ResultOfMachine(const PreparedLaunch& launch, const LoweredKernel& lowered, MachineRun run);
 
 }  // namespace qgpu

@@ -12,6 +12,7 @@ struct RunOptions {
   LaunchOptions launch;
   EngineOptions engine;
   bool json = false;
+  std::string output_bytes;
 };
 
 absl::StatusOr<ExitCode> Run(const RunOptions& options) {
@@ -23,6 +24,7 @@ absl::StatusOr<ExitCode> Run(const RunOptions& options) {
     std::fputs(FormatResult(launch, result).c_str(), stdout);
   }
   QGPU_RETURN_IF_ERROR(ResultStatus(result));
+  if (!options.output_bytes.empty()) QGPU_RETURN_IF_ERROR(WriteOutputs(options.output_bytes, launch, result));
   return kExitGood;
 }
 
@@ -34,6 +36,8 @@ void AddRunCommand(CLI::App& app, Action& action) {
   AddLaunchOptions(*command, options->launch);
   AddEngineOptions(*command, options->engine);
   command->add_flag("--json", options->json, "Print JSON");
+  command->add_option("--output-bytes", options->output_bytes,
+                      "Write the outputs' bytes, as on the device, to a file, or NAME.bin each into a folder");
   command->callback([options, &action] { action = [options] { return Run(*options); }; });
 }
 

@@ -15,14 +15,15 @@ struct TraceOptions {
 };
 
 absl::StatusOr<ExitCode> Trace(const TraceOptions& options) {
-  if (options.engine.engine == "native-cpu") {
+  if (options.engine.runs_ptx()) {
     return absl::InvalidArgumentError("native-cpu writes no tokens; trace the model or the interpreter");
   }
   QGPU_ASSIGN_OR_RETURN(const PreparedLaunch launch, PrepareLaunch(options.launch));
-  QGPU_ASSIGN_OR_RETURN(const LaunchResult result, RunOnEngine(launch, options.engine));
+  QGPU_ASSIGN_OR_RETURN(const LoweredKernel lowered, LowerLaunch(launch));
+  QGPU_ASSIGN_OR_RETURN(const LaunchResult result, RunOnMachine(launch, lowered, options.engine));
   const bool is_cuda = launch.spec.source.language == SourceLanguage::kCuda;
   const std::string& file = launch.spec.source.name;
-  TraceNarrator narrator(launch.lowered.launch);
+  TraceNarrator narrator(lowered.launch);
   // Positions count from the first token that the machine wrote.
   for (size_t position = 0; position < result.tokens.size(); ++position) {
     const TraceNarrator::Line line = narrator.Narrate(result.tokens[position]);

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "fmt/format.h"
+#include "machine/isa/trap_report.h"
 
 namespace qgpu {
 namespace {
@@ -11,18 +12,6 @@ int32_t Signed(uint32_t value) { return static_cast<int32_t>(value); }
 
 uint32_t SignExtend(uint32_t value, int bits) {
   return static_cast<uint32_t>(Signed(value << (32 - bits)) >> (32 - bits));
-}
-
-const char* TrapName(TrapKind kind) {
-  switch (kind) {
-    case TrapKind::kOutOfRange:
-      return "address out of range";
-    case TrapKind::kMisaligned:
-      return "misaligned address";
-    case TrapKind::kBarrierDivergence:
-      return "threads wait at different barriers";
-  }
-  return "unknown trap";
 }
 
 }  // namespace
@@ -139,24 +128,6 @@ TraceNarrator::Line TraceNarrator::Narrate(Token token) {
     default:
       return {"a token that only the host feeds"};
   }
-}
-
-std::string DescribeTrap(const TrapReport& trap, const Program& program, const std::string& file, bool is_cuda) {
-  std::string text = TrapName(trap.kind);
-  const bool has_thread = trap.kind != TrapKind::kBarrierDivergence;
-  if (has_thread) {
-    text += fmt::format(": byte address {}, by thread ({}, {}, {})", trap.address, trap.thread[0], trap.thread[1],
-                        trap.thread[2]);
-  }
-  text +=
-      fmt::format("{} thread block ({}, {}, {})", has_thread ? " of" : " in", trap.cta[0], trap.cta[1], trap.cta[2]);
-  if (has_thread && trap.block < static_cast<int>(program.origins.size())) {
-    const SlotOrigin& origin = program.origins[trap.block][trap.slot];
-    const int line = is_cuda ? origin.cuda_line : origin.ptx_line;
-    if (line > 0) text += fmt::format(", {}:{}", file, line);
-    if (!origin.text.empty()) text += fmt::format(" ({})", origin.text);
-  }
-  return text;
 }
 
 }  // namespace qgpu

@@ -38,8 +38,4 @@ class TraceNarrator {
   uint32_t value_ = 0;
 };
 
-// "address out of range: byte address 4000, by thread (0, 0, 0) of thread block (0, 0, 0), bad.cu:2". `file` names the
-// kernel's source; `is_cuda` says whether places are its CUDA lines or its PTX lines.
-std::string DescribeTrap(const TrapReport& trap, const Program& program, const std::string& file, bool is_cuda);
-
 }  // namespace qgpu

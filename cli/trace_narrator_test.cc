@@ -58,22 +58,5 @@ TEST(TraceNarrator, ABrokenModelsTokensAreNarratedToo) {
   }
 }
 
-TEST(DescribeTrap, NamesThreadAddressAndLine) {
-  const MachineLaunch launch = MakeLaunch();
-  TrapReport trap;
-  trap.kind = TrapKind::kMisaligned;
-  trap.slot = 1;
-  trap.thread = {2, 0, 0};
-  trap.cta = {1, 0, 0};
-  trap.address = 83;
-  EXPECT_EQ(DescribeTrap(trap, launch.program, "k.cu", true),
-            "misaligned address: byte address 83, by thread (2, 0, 0) of thread block (1, 0, 0), k.cu:8 (st.global.u32 "
-            "[%rd1], %r3)");
-  EXPECT_THAT(DescribeTrap(trap, launch.program, "k.ptx", false), HasSubstr("k.ptx:13"));
-  trap.kind = TrapKind::kBarrierDivergence;
-  EXPECT_EQ(DescribeTrap(trap, launch.program, "k.cu", true),
-            "threads wait at different barriers in thread block (1, 0, 0)");
-}
-
 }  // namespace
 }  // namespace qgpu

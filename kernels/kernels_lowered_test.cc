@@ -50,10 +50,7 @@ const std::map<std::string, std::string>& NotSupportedYet() {
 
 absl::StatusOr<LoweredKernel> Lower(const LaunchSpec& spec) {
   static PtxCache* cache = new PtxCache();
-  QGPU_ASSIGN_OR_RETURN(const PtxSource source, cache->Get(spec));
-  LaunchSpec of_entry = spec;
-  of_entry.kernel = source.entry;
-  return CompilePtxKernel(source.ptx_name, source.ptx, of_entry, source.parameter_names);
+  return CompileKernel(spec, *cache);
 }
 
 // "" where the case ends as it must; otherwise what is wrong.

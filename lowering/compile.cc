@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "lowering/cuda_to_ptx/cuda_to_ptx.h"
 #include "lowering/ptx/ptx.h"
 #include "lowering/ptx_to_blocks/lower.h"
 
@@ -21,9 +20,6 @@ absl::Status CheckShape(const LaunchSpec& spec, const MachineGeometry& geometry)
     return absl::InvalidArgumentError(
         fmt::format("a grid of {} x {} x {} thread blocks; the machine counts to {} x {} x {}", grid.x, grid.y, grid.z,
                     kMaxGridX, kMaxGridY, kMaxGridZ));
-  }
-  if (spec.dynamic_shared_bytes != 0) {
-    return absl::UnimplementedError("dynamic shared memory is not supported by the machine's lowering");
   }
   return absl::OkStatus();
 }
@@ -68,6 +64,13 @@ absl::StatusOr<std::vector<Bytes>> ParameterContents(const ptx::Function& kernel
   return contents;
 }
 
+// A refusal of the whole kernel has no line: it names the file and the kernel.
+absl::Status AboutKernel(const absl::Status& status, const ptx::Module& module, const ptx::Function& kernel) {
+  const std::string message(status.message());
+  if (status.ok() || message.starts_with(module.name + ":")) return status;
+  return absl::Status(status.code(), fmt::format("{}: kernel {}: {}", module.name, kernel.name, message));
+}
+
 }  // namespace
 
 absl::StatusOr<LoweredKernel> CompilePtxKernel(const std::string& ptx_name, const std::string& ptx,
@@ -89,8 +92,9 @@ absl::StatusOr<LoweredKernel> CompilePtxKernel(const std::string& ptx_name, cons
   QGPU_ASSIGN_OR_RETURN(out.arguments, OrderArguments(spec.arguments, out.parameter_names));
   Arena arena = LayOutArena(out.arguments);
   if (arena.words.size() > static_cast<size_t>(geometry.memory_words)) {
-    return absl::InvalidArgumentError(fmt::format("needs {} words, the memory holds {} (word 0 is never given out)",
-                                                  arena.words.size(), geometry.memory_words));
+    const std::string needs = fmt::format("needs {} words, the memory holds {} (word 0 is never given out)",
+                                          arena.words.size(), geometry.memory_words);
+    return AboutKernel(absl::InvalidArgumentError(needs), module, *kernel);
   }
 
   lower::LoweringInput input;
@@ -98,13 +102,17 @@ absl::StatusOr<LoweredKernel> CompilePtxKernel(const std::string& ptx_name, cons
   input.kernel = kernel;
   input.grid = spec.grid;
   input.block = spec.block;
+  input.arena_words = static_cast<uint32_t>(arena.words.size());
+  input.dynamic_shared_bytes = spec.dynamic_shared_bytes;
   input.token_budget = spec.token_budget;
   input.geometry = geometry;
   QGPU_ASSIGN_OR_RETURN(input.parameters, ParameterContents(*kernel, out.arguments, arena));
   for (const KernelArgument& argument : out.arguments) {
     input.is_buffer.push_back(argument.kind == KernelArgument::Kind::kBuffer);
   }
-  QGPU_ASSIGN_OR_RETURN(lower::LoweredBlocks lowered, lower::LowerToBlocks(input));
+  absl::StatusOr<lower::LoweredBlocks> blocks = lower::LowerToBlocks(input);
+  if (!blocks.ok()) return AboutKernel(blocks.status(), module, *kernel);
+  lower::LoweredBlocks lowered = *std::move(blocks);
 
   out.launch.program = std::move(lowered.program);
   out.launch.grid = {spec.grid.x, spec.grid.y, spec.grid.z};
@@ -116,23 +124,25 @@ absl::StatusOr<LoweredKernel> CompilePtxKernel(const std::string& ptx_name, cons
   out.arena_words = arena.words.size();
   out.byte_address = std::move(arena.byte_address);
   out.launch.memory = std::move(arena.words);
+  lowered.layout.WriteInitialContent(&out.launch.memory);
   QGPU_RETURN_IF_ERROR(ValidateLaunch(out.launch, geometry));
   return out;
 }
 
-absl::StatusOr<LoweredKernel> CompileKernel(const LaunchSpec& spec) {
-  if (spec.source.language == SourceLanguage::kPtx) {
-    return CompilePtxKernel(spec.source.name, spec.source.text, spec);
-  }
+absl::StatusOr<LoweredKernel> CompileKernel(const LaunchSpec& spec, PtxCache& cache) {
   QGPU_RETURN_IF_ERROR(CheckShape(spec, MachineGeometry{}));
-  QGPU_ASSIGN_OR_RETURN(const CompiledPtx compiled, CompileCudaToPtx(spec.source));
-  QGPU_ASSIGN_OR_RETURN(const CompiledKernel* kernel, FindKernel(compiled, spec.kernel));
-  LaunchSpec of_ptx = spec;
-  of_ptx.kernel = kernel->ptx_name;
+  QGPU_ASSIGN_OR_RETURN(const PtxSource source, cache.Get(spec));
+  LaunchSpec of_entry = spec;
+  of_entry.kernel = source.entry;
   QGPU_ASSIGN_OR_RETURN(LoweredKernel out,
-                        CompilePtxKernel(spec.source.name + ".ptx", compiled.ptx, of_ptx, kernel->ParameterNames()));
-  out.kernel = kernel->name;
+                        CompilePtxKernel(source.ptx_name, source.ptx, of_entry, source.parameter_names));
+  if (!source.kernel.empty()) out.kernel = source.kernel;
   return out;
+}
+
+absl::StatusOr<LoweredKernel> CompileKernel(const LaunchSpec& spec) {
+  PtxCache cache(1);
+  return CompileKernel(spec, cache);
 }
 
 std::string Disassemble(const Program& program) {

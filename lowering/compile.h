@@ -7,6 +7,7 @@
 
 #include "common/status.h"
 #include "kernels/launch_spec.h"
+#include "lowering/ptx_cache/ptx_cache.h"
 #include "machine/isa/machine_launch.h"
 
 namespace qgpu {
@@ -29,6 +30,9 @@ struct LoweredKernel {
 //   others            as CompileCudaToPtx
 // Deterministic; thread safe.
 absl::StatusOr<LoweredKernel> CompileKernel(const LaunchSpec& spec);
+
+// The same for a program that sees a source many times.
+absl::StatusOr<LoweredKernel> CompileKernel(const LaunchSpec& spec, PtxCache& cache);
 
 // The same from PTX text called `ptx_name` in messages, whatever spec.source says; `spec.kernel` is the .entry's name
 // (empty: the only one). Arguments without names go by position; `parameter_names` are the names to match, or empty

@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "machine/interpreter/interpreter.h"
+#include "machine/isa/trap_report.h"
 
 namespace qgpu {
 namespace {
@@ -20,18 +21,6 @@ LaunchEnd EndOf(std::span<const int32_t> ids) {
     if (last.ok() && last->kind == TokenKind::kTrap) return LaunchEnd::kTrap;
   }
   return LaunchEnd::kBudget;
-}
-
-const char* EndName(LaunchEnd end) {
-  switch (end) {
-    case LaunchEnd::kDone:
-      return "done";
-    case LaunchEnd::kTrap:
-      return "trap";
-    case LaunchEnd::kBudget:
-      return "budget";
-  }
-  return "";
 }
 
 int64_t CountPasses(std::span<const int32_t> ids) {
@@ -261,27 +250,6 @@ Verdict Judge(const JudgeInput& input) {
   }
   findings.OracleInterpreter();
   return findings.Finish();
-}
-
-std::string DescribeTrap(const TrapReport& trap, const Program& program, const std::string& source_name) {
-  const char* kind = "barrier divergence";
-  if (trap.kind == TrapKind::kOutOfRange) kind = "out of range";
-  if (trap.kind == TrapKind::kMisaligned) kind = "misaligned";
-  std::string text = kind;
-  if (trap.kind != TrapKind::kBarrierDivergence) text += fmt::format(": address 0x{:08x}", trap.address);
-  text += fmt::format(", thread ({},{},{}) of thread block ({},{},{}), machine block {} slot {}", trap.thread[0],
-                      trap.thread[1], trap.thread[2], trap.cta[0], trap.cta[1], trap.cta[2], trap.block, trap.slot);
-  const size_t block = static_cast<size_t>(trap.block);
-  const size_t slot = trap.kind == TrapKind::kBarrierDivergence ? kSlots : static_cast<size_t>(trap.slot);
-  if (block >= program.origins.size() || slot >= program.origins[block].size()) return text;
-  const SlotOrigin& origin = program.origins[block][slot];
-  if (origin.cuda_line > 0) {
-    text += fmt::format(", {}:{}", source_name, origin.cuda_line);
-  } else if (origin.ptx_line > 0) {
-    text += fmt::format(", PTX line {}", origin.ptx_line);
-  }
-  if (!origin.text.empty()) text += ": " + origin.text;
-  return text;
 }
 
 std::string FormatTracePosition(std::span<const int32_t> ids, int64_t position) {

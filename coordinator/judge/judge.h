@@ -61,9 +61,6 @@ struct Verdict {
 // oracle's interpreter with the reference. Passed means that no comparison found anything.
 Verdict Judge(const JudgeInput& input);
 
-// "out of range: address 0x00000200, thread (3,0,0) of thread block (0,0,0), slot 1, k.cu:7: st.global.u32 ..."
-std::string DescribeTrap(const TrapReport& trap, const Program& program, const std::string& source_name);
-
 // "EXEC(3, 0b1111)", "text token 17", "end of trace" for a position that has none.
 std::string FormatTracePosition(std::span<const int32_t> ids, int64_t position);
 

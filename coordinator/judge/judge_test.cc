@@ -251,8 +251,9 @@ TEST(JudgeTest, AnUnexpectedTrapFailsAndNamesTheLine) {
   trap.input.native.reset();
   const Verdict verdict = trap.Judged();
   EXPECT_EQ(verdict.status, CaseStatus::kFail);
-  EXPECT_THAT(verdict.message, HasSubstr("the kernel trapped: out of range: address 0x000001f8, thread (0,0,0)"));
-  EXPECT_THAT(verdict.message, HasSubstr("k.cu:7: st.global.u32 [%rd1], %r1;"));
+  EXPECT_THAT(verdict.message,
+              HasSubstr("the kernel trapped: address out of range: byte address 504 (0x1f8), by thread (0, 0, 0)"));
+  EXPECT_THAT(verdict.message, HasSubstr("k.cu:7 (st.global.u32 [%rd1], %r1;)"));
 }
 
 TEST(JudgeTest, AnExpectedTrapPassesOnlyWithTheExpectedText) {

@@ -47,13 +47,6 @@ bool IsAboutTheKernel(const absl::Status& status) {
          absl::IsOutOfRange(status);
 }
 
-absl::StatusOr<LoweredKernel> Lower(const LaunchSpec& spec, PtxCache& ptx_cache) {
-  QGPU_ASSIGN_OR_RETURN(const PtxSource source, ptx_cache.Get(spec));
-  LaunchSpec of_entry = spec;
-  of_entry.kernel = source.entry;
-  return CompilePtxKernel(source.ptx_name, source.ptx, of_entry, source.parameter_names);
-}
-
 // What an oracle run other than a complete one settles, if anything.
 std::optional<Settled> SettledByOracle(const OracleRun& run) {
   const std::string message = fmt::format("the oracle's {}: {}", run.engine, run.message);
@@ -154,7 +147,7 @@ absl::StatusOr<std::shared_ptr<const PreparedCase>> PrepareCase(const KernelCase
     return SettledCase(settled_by_oracle->status, settled_by_oracle->message);
   }
   const Stopwatch watch;
-  auto lowered = Lower(kernel_case.spec, ptx_cache);
+  auto lowered = CompileKernel(kernel_case.spec, ptx_cache);
   if (!lowered.ok() && IsAboutTheKernel(lowered.status())) {
     const Settled settled = JudgeRefusal(kernel_case, lowered.status());
     return SettledCase(settled.status, settled.message);

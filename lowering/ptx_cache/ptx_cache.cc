@@ -13,7 +13,7 @@ struct PtxCache::Compiled {
 
 absl::StatusOr<PtxSource> PtxCache::Get(const LaunchSpec& spec) {
   if (spec.source.language == SourceLanguage::kPtx) {
-    return PtxSource{spec.source.name, spec.source.text, spec.kernel, {}};
+    return PtxSource{spec.source.name, spec.source.text, spec.kernel, "", {}};
   }
   const std::string hash = Sha256Hex(fmt::format("{}\n{}", spec.source.name, spec.source.text));
   std::promise<std::shared_ptr<const Compiled>> promise;
@@ -46,7 +46,8 @@ absl::StatusOr<PtxSource> PtxCache::Get(const LaunchSpec& spec) {
     return compiled->result.status();
   }
   QGPU_ASSIGN_OR_RETURN(const CompiledKernel* kernel, FindKernel(*compiled->result, spec.kernel));
-  return PtxSource{spec.source.name + ".ptx", compiled->result->ptx, kernel->ptx_name, kernel->ParameterNames()};
+  return PtxSource{spec.source.name + ".ptx", compiled->result->ptx, kernel->ptx_name, kernel->name,
+                   kernel->ParameterNames()};
 }
 
 }  // namespace qgpu

@@ -19,6 +19,7 @@ struct PtxSource {
   std::string ptx_name;  // for messages
   std::string ptx;
   std::string entry;                         // name in the PTX; as asked for where the source is PTX
+  std::string kernel;                        // CUDA's name; empty where the source is PTX
   std::vector<std::string> parameter_names;  // CUDA's; empty where the source is PTX
 };
 

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "machine/isa/trap_report.h"
+
 namespace qgpu {
 namespace {
 
@@ -348,6 +350,7 @@ class Machine {
       trap.kind = TrapKind::kBarrierDivergence;
       trap.warp = warp_;
       trap.cta = cta_;
+      LocateBarrierDivergence(launch_, run_.tokens, trap);
       run_.trap = trap;
       Emit(Token::Trap(TrapKind::kBarrierDivergence, 0, 0));
     }

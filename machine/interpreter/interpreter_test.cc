@@ -1,5 +1,7 @@
 #include "machine/interpreter/interpreter.h"
 
+#include <set>
+
 #include "gtest/gtest.h"
 
 namespace qgpu {
@@ -123,7 +125,11 @@ TEST(Interpreter, BarrierDivergenceTraps) {
       {{}, kExitRow}};
   launch.block = {4, 1, 1};
   launch.memory = {0};
-  EXPECT_EQ(Interpret(launch, 1000).tokens.back(), Token::Trap(TrapKind::kBarrierDivergence, 0, 0));
+  const MachineRun run = Interpret(launch, 1000);
+  EXPECT_EQ(run.tokens.back(), Token::Trap(TrapKind::kBarrierDivergence, 0, 0));
+  ASSERT_TRUE(run.trap.has_value());
+  EXPECT_NE(run.trap->thread, run.trap->other_thread);
+  EXPECT_EQ((std::set<int>{run.trap->block, run.trap->other_block}), (std::set<int>{1, 2}));
 }
 
 TEST(Interpreter, EndlessLoopEndsAtTheBudget) {

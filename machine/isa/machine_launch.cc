@@ -48,6 +48,18 @@ uint64_t ThreadIndexRow(const MachineLaunch& launch, int warp, int axis) {
 
 }  // namespace
 
+const char* EndName(LaunchEnd end) {
+  switch (end) {
+    case LaunchEnd::kDone:
+      return "done";
+    case LaunchEnd::kTrap:
+      return "trap";
+    case LaunchEnd::kBudget:
+      return "budget";
+  }
+  return "?";
+}
+
 absl::Status ValidateLaunch(const MachineLaunch& launch, const MachineGeometry& geometry) {
   QGPU_RETURN_IF_ERROR(ValidateProgram(launch.program, geometry));
   uint64_t threads = 1;

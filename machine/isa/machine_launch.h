@@ -30,6 +30,9 @@ std::vector<Token> HostTokens(const MachineLaunch& launch);
 // How a launch ended.
 enum class LaunchEnd { kDone, kTrap, kBudget };
 
+// "done", "trap", "budget".
+const char* EndName(LaunchEnd end);
+
 struct TrapReport {
   TrapKind kind = TrapKind::kOutOfRange;
   int slot = 0, lane = 0;
@@ -37,6 +40,9 @@ struct TrapReport {
   std::array<uint32_t, 3> cta = {0, 0, 0};  // thread block
   std::array<uint32_t, 3> thread = {0, 0, 0};
   uint32_t address = 0;  // byte address; not for barrier divergence
+  // Barrier divergence: `thread` waits in `block`, another one of the same thread block here; -1 where not known.
+  int other_block = -1;
+  std::array<uint32_t, 3> other_thread = {0, 0, 0};
 };
 
 // What a run leaves behind, whichever engine ran it.

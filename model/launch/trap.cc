@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "machine/interpreter/interpreter.h"
+#include "machine/isa/trap_report.h"
 #include "model/launch/launch.h"
 
 namespace qgpu {
@@ -150,7 +151,10 @@ absl::StatusOr<TrapReport> ExplainTrap(const MachineLaunch& launch, const ModelR
   trap.lane = token.lane();
   trap.warp = run.context.warp;
   trap.cta = run.context.cta;
-  if (trap.kind == TrapKind::kBarrierDivergence) return trap;
+  if (trap.kind == TrapKind::kBarrierDivergence) {
+    LocateBarrierDivergence(launch, run.tokens, trap);
+    return trap;
+  }
   const std::string what = FormatToken(token);
   if (!run.context.executed || run.context.block >= static_cast<int>(launch.program.blocks.size())) {
     return absl::DataLossError(fmt::format("{}: the state names no block of the program as the last one", what));

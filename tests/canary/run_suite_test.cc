@@ -334,7 +334,7 @@ TEST_F(RunSuiteFakes, ATrapIsAWrongAnswerUnlessExpected) {
   const auto report = Run({&worker});
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->items[0].status, CaseStatus::kFail);
-  EXPECT_THAT(report->items[0].attempts[0].message, HasSubstr("the kernel trapped: out of range"));
+  EXPECT_THAT(report->items[0].attempts[0].message, HasSubstr("the kernel trapped: address out of range"));
   EXPECT_EQ(report->items[1].status, CaseStatus::kPass) << report->items[1].attempts[0].message;
   EXPECT_EQ(report->items[1].attempts[0].launch->end, "trap");
 }

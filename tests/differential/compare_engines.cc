@@ -29,8 +29,7 @@ Comparison CompareEngines(const LaunchSpec& spec) {
   }
   LaunchSpec of_ptx = spec;
   of_ptx.kernel = source->entry;
-  const absl::StatusOr<LoweredKernel> lowered =
-      CompilePtxKernel(source->ptx_name, source->ptx, of_ptx, source->parameter_names);
+  const absl::StatusOr<LoweredKernel> lowered = CompileKernel(spec, cache);
   if (!lowered.ok()) {
     out.refused = true;
     out.difference = lowered.status().ToString();

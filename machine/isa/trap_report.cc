@@ -1,0 +1,97 @@
+#include "machine/isa/trap_report.h"
+
+#include "fmt/format.h"
+
+namespace qgpu {
+namespace {
+
+std::string Triple(const std::array<uint32_t, 3>& position) {
+  return fmt::format("({}, {}, {})", position[0], position[1], position[2]);
+}
+
+std::array<uint32_t, 3> ThreadPosition(const MachineLaunch& launch, uint32_t thread) {
+  return {thread % launch.block[0], thread / launch.block[0] % launch.block[1],
+          thread / (launch.block[0] * launch.block[1])};
+}
+
+// "k.cu:8 (st.global.u32 [%rd1], %r3)", or what of it is known; "" where nothing is.
+std::string Place(const Program& program, const std::string& source_name, int block, int slot) {
+  if (block < 0 || block >= static_cast<int>(program.origins.size())) return "";
+  const SlotOrigin& origin = program.origins[block][slot];
+  std::string text;
+  if (!source_name.ends_with(".ptx") && origin.cuda_line > 0) {
+    text = fmt::format("{}:{}", source_name, origin.cuda_line);
+  } else if (origin.ptx_line > 0) {
+    text = source_name.ends_with(".ptx") ? fmt::format("{}:{}", source_name, origin.ptx_line)
+                                         : fmt::format("PTX line {}", origin.ptx_line);
+  }
+  if (!origin.text.empty()) text += fmt::format("{}({})", text.empty() ? "" : " ", origin.text);
+  return text;
+}
+
+}  // namespace
+
+const char* TrapName(TrapKind kind) {
+  switch (kind) {
+    case TrapKind::kOutOfRange:
+      return "address out of range";
+    case TrapKind::kMisaligned:
+      return "misaligned address";
+    case TrapKind::kBarrierDivergence:
+      return "barrier divergence";
+  }
+  return "unknown trap";
+}
+
+void LocateBarrierDivergence(const MachineLaunch& launch, std::span<const Token> tokens, TrapReport& trap) {
+  const std::vector<MachineBlock>& blocks = launch.program.blocks;
+  int last_block[kWarps * kLanes];  // that each thread of the thread block ran
+  std::fill(std::begin(last_block), std::end(last_block), -1);
+  int warp = 0;
+  for (const Token token : tokens) {
+    if (token.kind == TokenKind::kSwitchWarp) warp = token.warp();
+    if (token.kind == TokenKind::kCtaX || token.kind == TokenKind::kCtaY || token.kind == TokenKind::kCtaZ) {
+      std::fill(std::begin(last_block), std::end(last_block), -1);
+    }
+    if (token.kind != TokenKind::kExec || token.block() >= static_cast<int>(blocks.size())) continue;
+    int mask = token.mask();
+    if (blocks[token.block()].control.serial) mask &= -mask;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      if (mask >> lane & 1) last_block[warp * kLanes + lane] = token.block();
+    }
+  }
+  trap.block = trap.other_block = -1;
+  for (int thread = 0; thread < kWarps * kLanes; ++thread) {
+    const int block = last_block[thread];
+    if (block < 0 || blocks[block].control.kind != ControlKind::kBarrier) continue;
+    const auto position = ThreadPosition(launch, static_cast<uint32_t>(thread));
+    if (trap.block < 0) {
+      trap.block = block;
+      trap.thread = position;
+    } else if (blocks[block].control.target != blocks[trap.block].control.target) {
+      trap.other_block = block;
+      trap.other_thread = position;
+      return;
+    }
+  }
+}
+
+std::string DescribeTrap(const TrapReport& trap, const Program& program, const std::string& source_name) {
+  std::string text = fmt::format("{}: ", TrapName(trap.kind));
+  if (trap.kind != TrapKind::kBarrierDivergence) {
+    text += fmt::format("byte address {} (0x{:x}), by thread {} of thread block {}", trap.address, trap.address,
+                        Triple(trap.thread), Triple(trap.cta));
+    const std::string place = Place(program, source_name, trap.block, trap.slot);
+    return place.empty() ? text : text + ", " + place;
+  }
+  if (trap.other_block < 0) return text + fmt::format("in thread block {}", Triple(trap.cta));
+  const auto barrier = [&](int block) {
+    const std::string place = Place(program, source_name, block, kSlots);
+    return place.empty() ? fmt::format("machine block {}", block) : place;
+  };
+  return text + fmt::format("thread {} of thread block {} waits at {}, thread {} at {}", Triple(trap.thread),
+                            Triple(trap.cta), barrier(trap.block), Triple(trap.other_thread),
+                            barrier(trap.other_block));
+}
+
+}  // namespace qgpu
