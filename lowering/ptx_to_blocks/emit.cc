@@ -57,26 +57,35 @@ class Emitter {
     }
     const int first = *std::find_if(order_.begin(), order_.end() - 1, [&](int b) { return !Empty(b); });
     const int entry = order_[0];
-    if (Resolve(entry) != first || Empty(first)) {
+    if (Resolve(entry) != first || Empty(first) || FirstLiesLast(first)) {
       if (Empty(entry)) plan_.basic_blocks[entry].blocks.emplace_back();
     }
   }
 
   int FlatOf(int basic_block) const { return first_flat_[basic_block]; }
 
+  // Whether the first machine block of a basic block lies behind its others. In a serial one it lets one lane go at a
+  // time, and as the others wait at a higher number than what follows, that lane goes on alone to the end.
+  bool FirstLiesLast(int block) const { return f_.blocks[block].serial && plan_.basic_blocks[block].blocks.size() > 1; }
+
   void LayOut() {
     first_flat_.assign(f_.blocks.size(), -1);
     for (int block : order_) {
-      first_flat_[block] = static_cast<int>(flat_.size());
-      for (BlockPlan& plan : plan_.basic_blocks[block].blocks) {
-        flat_.push_back({&plan, {}, {}});
+      std::vector<BlockPlan>& plans = plan_.basic_blocks[block].blocks;
+      if (plans.empty()) continue;
+      const int start = static_cast<int>(flat_.size()), count = static_cast<int>(plans.size());
+      const int turn = FirstLiesLast(block) ? 1 : 0;
+      first_flat_[block] = turn == 0 ? start : start + count - 1;
+      for (int i = 0; i < count; ++i) {
+        const int number = (i + turn) % count;
+        flat_.push_back({&plans[number], {}, {}});
         home_.push_back(block);
+        next_.push_back(number == count - 1 ? -1 : turn != 0 && number == 0 ? start : start + i + 1);
       }
     }
     for (size_t i = 0; i < flat_.size(); ++i) {
-      const bool last = i + 1 == flat_.size() || home_[i + 1] != home_[i];
-      if (!last) {
-        flat_[i].successors = {static_cast<int>(i) + 1};
+      if (next_[i] >= 0) {
+        flat_[i].successors = {next_[i]};
         continue;
       }
       flat_[i].condition = plan_.basic_blocks[home_[i]].condition;
@@ -90,9 +99,9 @@ class Emitter {
   ControlRow Control(int flat) const {
     ControlRow row;
     const int block = home_[flat];
-    const bool last = flat + 1 == static_cast<int>(flat_.size()) || home_[flat + 1] != block;
-    if (!last) {
-      row.target = row.fall_through = flat + 1;
+    row.serial = f_.blocks[block].serial && flat == FlatOf(block);
+    if (next_[flat] >= 0) {
+      row.target = row.fall_through = next_[flat];
       return row;
     }
     const Terminator& end = f_.blocks[block].end;
@@ -173,7 +182,7 @@ class Emitter {
       if (slot.origin >= 0) origins[s] = f_.origins[slot.origin];
     }
     block.control = Control(flat);
-    const bool last = flat + 1 == static_cast<int>(flat_.size()) || home_[flat + 1] != home_[flat];
+    const bool last = next_[flat] < 0;
     const int origin = f_.blocks[home_[flat]].end.origin;
     if (last && origin >= 0) origins[kSlots] = f_.origins[origin];
     program_.blocks.push_back(block);
@@ -187,7 +196,8 @@ class Emitter {
   const MachineGeometry& geometry_;
   std::vector<FlatBlock> flat_;
   std::vector<int> home_;        // [flat]: IR block
-  std::vector<int> first_flat_;  // [IR block]
+  std::vector<int> first_flat_;  // [IR block] with machine blocks
+  std::vector<int> next_;        // [flat]: what follows in the same IR block; -1: it is the last
   Allocation allocation_;
   Program program_;
 };

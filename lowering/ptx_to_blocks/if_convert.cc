@@ -5,11 +5,12 @@
 namespace qgpu::lower {
 namespace {
 
-// Whether `side` can be run by lanes that would not enter it: small, entered from `head` only, without a phi, a barrier
-// or an access that is guarded already.
+// Whether `side` can be run by lanes that would not enter it: small, entered from `head` only, without a phi, a
+// barrier, an access that is guarded already, or what lanes do one by one.
 bool IsShortSide(const IrFunction& function, const FlowGraph& flow, int side, int head) {
   const IrBlock& block = function.blocks[side];
   if (flow.predecessors[side] != std::vector<int>{head} || block.end.kind != TerminatorKind::kJump) return false;
+  if (block.serial) return false;
   if (static_cast<int>(block.instructions.size()) > kMaxPredicatedInstructions) return false;
   return std::all_of(block.instructions.begin(), block.instructions.end(),
                      [&](int value) { return function.at(value).op != IrOp::kPhi && function.at(value).guard < 0; });

@@ -70,11 +70,16 @@ void IrFunction::ReplaceUses(const std::vector<int>& replacement) {
 
 int SplitBefore(IrFunction& function, int value) {
   const int old = function.at(value).block;
+  const std::vector<int>& list = function.blocks[old].instructions;
+  return SplitAt(function, old, std::find(list.begin(), list.end(), value) - list.begin());
+}
+
+int SplitAt(IrFunction& function, int old, size_t position) {
   const int fresh = static_cast<int>(function.blocks.size());
   function.blocks.emplace_back();
   IrBlock& from = function.blocks[old];
   IrBlock& to = function.blocks[fresh];
-  const auto first = std::find(from.instructions.begin(), from.instructions.end(), value);
+  const auto first = from.instructions.begin() + static_cast<long>(position);
   to.instructions.assign(first, from.instructions.end());
   from.instructions.erase(first, from.instructions.end());
   for (int moved : to.instructions) function.at(moved).block = fresh;
@@ -104,7 +109,25 @@ void ForEachOperand(const IrInstruction& instruction, const std::function<void(i
 }
 
 bool HasSideEffect(const IrInstruction& instruction) {
-  return instruction.op == IrOp::kStore || instruction.is_volatile;
+  return instruction.op == IrOp::kStore || instruction.op == IrOp::kAtomic || instruction.op == IrOp::kWarpSync ||
+         instruction.op == IrOp::kBlockBallot || instruction.is_volatile;
+}
+
+bool IsConvergent(IrOp op) {
+  switch (op) {
+    case IrOp::kShuffle:
+    case IrOp::kBallot:
+    case IrOp::kMatchAny:
+    case IrOp::kMatchAll:
+    case IrOp::kActiveMask:
+    case IrOp::kWarpSync:
+    case IrOp::kBlockBallot:
+    case IrOp::kLaneShuffle:
+    case IrOp::kLaneBallot:
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool IsCommutative(IrOp op) {
@@ -322,10 +345,13 @@ Layout LayOutBlocks(const FlowGraph& flow) {
 }
 
 const char* IrOpName(IrOp op) {
-  static const char* const names[] = {"const", "special", "phi", "add",  "sub",    "mul",  "mad",  "and",
-                                      "or",    "xor",     "shl", "shr",  "sar",    "minu", "mins", "maxu",
-                                      "maxs",  "popc",    "clz", "brev", "select", "sext", "zext", "trunc",
-                                      "cmp",   "pand",    "por", "pxor", "pnot",   "load", "store"};
+  static const char* const names[] = {
+      "const",      "special",  "phi",         "add",         "sub",       "mul",    "mad",      "and",
+      "or",         "xor",      "shl",         "shr",         "sar",       "minu",   "mins",     "maxu",
+      "maxs",       "popc",     "clz",         "brev",        "divu",      "divs",   "remu",     "rems",
+      "select",     "sext",     "zext",        "trunc",       "cmp",       "pand",   "por",      "pxor",
+      "pnot",       "load",     "store",       "atomic",      "shuffle",   "ballot", "matchany", "matchall",
+      "activemask", "warpsync", "blockballot", "laneshuffle", "laneballot"};
   return names[static_cast<int>(op)];
 }
 
@@ -346,18 +372,19 @@ std::string ToText(const IrFunction& function) {
   };
   std::string text;
   for (int block : AnalyzeFlow(function).order) {
-    text += fmt::format("block {}:\n", block);
+    text += fmt::format("block {}:{}\n", block, function.blocks[block].serial ? " one lane at a time" : "");
     for (int value : function.blocks[block].instructions) {
       const IrInstruction& in = function.at(value);
       text += "  ";
       if (in.type != Type::kNone) text += name(value) + " = ";
       text += IrOpName(in.op);
       if (in.op == IrOp::kCompare) text += fmt::format(".{}", CompareName(in.compare));
+      if (in.op == IrOp::kShuffle || in.op == IrOp::kLaneShuffle) text += fmt::format(".{}", in.immediate);
       for (size_t i = 0; i < in.args.size(); ++i) {
         text += (i == 0 ? " " : ", ") + name(in.args[i]);
         if (in.op == IrOp::kPhi) text += fmt::format(" from {}", in.phi_blocks[i]);
       }
-      if (in.op == IrOp::kLoad || in.op == IrOp::kStore) {
+      if (IsAccess(in.op)) {
         if (in.immediate != 0) text += fmt::format(" offset {}", static_cast<int64_t>(in.immediate));
         if (in.guard >= 0) text += fmt::format(" if {}{}", in.negate ? "!" : "", name(in.guard));
       }

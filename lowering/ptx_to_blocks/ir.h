@@ -39,6 +39,10 @@ enum class IrOp : uint8_t {
   kPopc,
   kClz,
   kBrev,
+  kDivU,  // by zero: all ones; kDivS of the smallest number by -1: itself
+  kDivS,
+  kRemU,  // by zero: the dividend
+  kRemS,
   kSelect,    // args[0] (predicate) ? args[1] : args[2]
   kSignExt,   // 32 to 64 bits
   kZeroExt,   // 32 to 64 bits
@@ -48,11 +52,44 @@ enum class IrOp : uint8_t {
   kPredOr,
   kPredXor,
   kPredNot,
-  kLoad,   // word at args[0] + offset `immediate`, where `guard`
-  kStore,  // args[1] to args[0] + offset `immediate`, where `guard`
+  kLoad,    // word at args[0] + offset `immediate`, where `guard`
+  kStore,   // args[1] to args[0] + offset `immediate`, where `guard`
+  kAtomic,  // old value at args[0] + `immediate`, which becomes `atomic`(old, args[1]..), where `guard` (ExpandMemory)
+  // What the threads of a CUDA warp do together (ExpandWarp replaces it); the last operand is the member mask.
+  kShuffle,      // args[0] of the thread that mode `immediate` (ShuffleMode), args[1] and args[2] (PTX's b, c) name
+  kBallot,       // for each live thread one bit: args[0] (predicate)
+  kMatchAny,     // the live threads with the same args[0], args[1] (halves of 64 bits)
+  kMatchAll,     // all live threads where all have the same, else 0
+  kActiveMask,   // the live threads; no operands
+  kWarpSync,     // nobody goes on before all have come
+  kBlockBallot,  // kBallot of the whole thread block after a barrier; no mask
+  // What the machine can do inside a pass.
+  kLaneShuffle,  // args[0] of the lane that mode `immediate` % 4 and args[1] name; segments of 2 where `immediate` >= 4
+  kLaneBallot,   // for each lane of the pass one bit: args[0] (predicate)
 };
 
+enum class ShuffleMode : uint8_t { kUp, kDown, kXor, kIndex };
+inline constexpr uint64_t kPairSegments = 4;  // of kLaneShuffle
+
 enum class Compare : uint8_t { kEq, kNe, kLtS, kLeS, kGtS, kGeS, kLtU, kLeU, kGtU, kGeU };
+
+enum class AtomicOp : uint8_t {
+  kAdd,
+  kMinU,
+  kMinS,
+  kMaxU,
+  kMaxS,
+  kAnd,
+  kOr,
+  kXor,
+  kExchange,
+  kCompareSwap,
+  kInc,
+  kDec
+};
+
+// What a memory access may reach, beyond what the machine checks anyway: nothing but its variables there.
+enum class AccessSpace : uint8_t { kAny, kShared, kConst, kLocal, kParameters, kNotConst };
 
 struct IrInstruction {
   IrOp op = IrOp::kConst;
@@ -65,8 +102,12 @@ struct IrInstruction {
   bool negate = false;       // of the guard
   bool constant = false;     // kLoad: memory that no store of the kernel changes (ld.global.nc)
   bool is_volatile = false;  // kLoad: happens although nothing uses it (others are then removed, as ptxas does)
-  int origin = -1;           // index into IrFunction::origins
-  int block = -1;            // where it is; -1: deleted, or a constant or special (which have no place)
+  AtomicOp atomic = AtomicOp::kAdd;
+  AccessSpace space = AccessSpace::kAny;  // of a memory access
+  uint8_t bytes = 4;                      // kStore: 1 and 2 until ExpandMemory; kAtomic: 2, 4 or 8
+  uint8_t alignment = 4;                  // of a memory access's address: 8 and 16 until CheckAccesses
+  int origin = -1;                        // index into IrFunction::origins
+  int block = -1;                         // where it is; -1: deleted, or a constant or special (which have no place)
 };
 
 enum class TerminatorKind : uint8_t { kJump, kBranch, kExit, kBarrier };
@@ -83,6 +124,7 @@ struct Terminator {
 struct IrBlock {
   std::vector<int> instructions;  // phis first; not constants and specials
   Terminator end;
+  bool serial = false;  // lanes run it one by one, each alone from its start to its end; without phis, ends in a jump
   std::vector<int> Successors() const;
 };
 
@@ -112,12 +154,17 @@ struct IrFunction {
 // there. Returns the new block. For expansions that need control flow where an instruction stands. `value` may not be a
 // phi.
 int SplitBefore(IrFunction& function, int value);
+// The same from a position in the block's list on, which may be its end.
+int SplitAt(IrFunction& function, int block, size_t position);
 
 // Calls `use` for every operand of the instruction, guard included.
 void ForEachOperand(IrInstruction& instruction, const std::function<void(int&)>& use);
 void ForEachOperand(const IrInstruction& instruction, const std::function<void(int)>& use);
 
 bool HasSideEffect(const IrInstruction& instruction);  // stores
+inline bool IsAccess(IrOp op) { return op == IrOp::kLoad || op == IrOp::kStore || op == IrOp::kAtomic; }
+// Whether the result depends on which threads run the instruction together: it may not be moved to where others do.
+bool IsConvergent(IrOp op);
 bool IsCommutative(IrOp op);
 Compare Swapped(Compare compare);   // of exchanged operands
 Compare Inverted(Compare compare);  // the opposite result

@@ -1,9 +1,13 @@
 #include "lowering/ptx_to_blocks/lower.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
+#include "lowering/ptx_to_blocks/check_accesses.h"
 #include "lowering/ptx_to_blocks/emit.h"
+#include "lowering/ptx_to_blocks/expand_division.h"
+#include "lowering/ptx_to_blocks/expand_memory.h"
 #include "lowering/ptx_to_blocks/if_convert.h"
 #include "lowering/ptx_to_blocks/narrow.h"
 #include "lowering/ptx_to_blocks/phi_plan.h"
@@ -15,6 +19,9 @@
 namespace qgpu::lower {
 namespace {
 
+// The largest power of two, at most 16, that divides an address.
+uint32_t AlignmentOf(uint64_t address) { return 1u << std::min(4, std::countr_zero(address)); }
+
 LaunchFacts FactsOf(const LoweringInput& input, const std::vector<ParameterWord>& words) {
   LaunchFacts facts;
   facts.grid = input.grid;
@@ -22,7 +29,8 @@ LaunchFacts FactsOf(const LoweringInput& input, const std::vector<ParameterWord>
   facts.token_budget = input.token_budget;
   for (const ParameterWord& word : words) {
     facts.words.push_back(ParameterBits(input.parameters[word.parameter], word.byte_offset));
-    facts.aligned.push_back(input.is_buffer[word.parameter] && word.byte_offset == 0);
+    const bool is_address = input.is_buffer[word.parameter] && word.byte_offset == 0;
+    facts.alignment.push_back(is_address ? AlignmentOf(facts.words.back()) : 0);
   }
   return facts;
 }
@@ -109,20 +117,34 @@ uint64_t ParameterBits(const Bytes& parameter, int offset) {
 }
 
 absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
-  QGPU_ASSIGN_OR_RETURN(Translation translation, Translate(*input.module, *input.kernel, input.grid, input.block));
+  LayoutRequest request = {input.module, input.kernel, &input.parameters};
+  request.threads = static_cast<uint32_t>(input.block.Count());
+  request.dynamic_shared_bytes = input.dynamic_shared_bytes;
+  request.arena_words = input.arena_words;
+  request.memory_words = static_cast<uint32_t>(input.geometry.memory_words);
+  QGPU_ASSIGN_OR_RETURN(MemoryLayout layout, MemoryLayout::Create(request));
+  QGPU_ASSIGN_OR_RETURN(Translation translation,
+                        Translate(*input.module, *input.kernel, input.grid, input.block, layout));
   IrFunction& function = translation.function;
   function.source = input.module->name;
   const LaunchFacts facts = FactsOf(input, translation.words);
+  ExpandMemory(function, request.threads);
   Simplify(function);
   FoldAlignment(function, facts);
   Simplify(function);
   QGPU_RETURN_IF_ERROR(Narrow(function, facts));
+  Simplify(function);
+  CheckAccesses(function, facts, layout);
+  Simplify(function);
+  DropNeedlessSerial(function);
+  QGPU_RETURN_IF_ERROR(ExpandDivisions(function, facts));
   Simplify(function);
   while (ShareByteIndices(function)) Simplify(function);
   LowerPredicatePhis(function);
   LoweredBlocks out;
   QGPU_ASSIGN_OR_RETURN(out.program, PackBestVariant(function, facts, input.geometry));
   out.words = translation.words;
+  out.layout = std::move(layout);
   return out;
 }
 

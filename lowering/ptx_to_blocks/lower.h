@@ -8,6 +8,7 @@
 
 #include "kernels/launch_spec.h"
 #include "lowering/ptx/ptx.h"
+#include "lowering/ptx_to_blocks/memory_layout.h"
 #include "lowering/ptx_to_blocks/translate.h"
 #include "machine/isa/geometry.h"
 #include "machine/isa/isa.h"
@@ -20,12 +21,15 @@ struct LoweringInput {
   Dim3 grid, block;
   std::vector<Bytes> parameters;  // content of each parameter, little-endian: what is passed, or a byte address
   std::vector<bool> is_buffer;    // of each parameter: it is the address of a buffer
+  uint32_t arena_words = 1;
+  uint32_t dynamic_shared_bytes = 0;
   int64_t token_budget = 0;
   MachineGeometry geometry;
 };
 
 struct LoweredBlocks {
   Program program;
+  MemoryLayout layout;               // its initial content follows the arena
   std::vector<ParameterWord> words;  // what the special words from kSpecialFirstParameter on have to hold
 };
 

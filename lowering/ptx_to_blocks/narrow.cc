@@ -277,6 +277,8 @@ class Narrower {
       f_.at(value).args = {Low(in.args[0]), Const32(0)};
     } else if (in.op == IrOp::kCompare && f_.at(in.args[0]).type == Type::kI64) {
       return NarrowCompare(value);
+    } else if ((in.op == IrOp::kLoad || in.op == IrOp::kStore) && f_.at(in.args[0]).type == Type::kI32) {
+      f_.at(value).immediate = static_cast<uint32_t>(in.immediate);  // an address that wraps, see CheckAccesses
     } else if (in.op == IrOp::kLoad || in.op == IrOp::kStore) {
       const auto offset = static_cast<int64_t>(in.immediate);
       const int64_t small = kSmallTerms - std::min(std::abs(offset), kSmallTerms);

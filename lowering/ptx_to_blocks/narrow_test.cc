@@ -34,7 +34,7 @@ Narrowed NarrowBody(const std::string& body, int64_t budget = 20000) {
   constexpr uint64_t values[] = {4, 104, 204, 10, 0xffffffff};
   for (const ParameterWord& word : translation->words) {
     out.facts.words.push_back(values[word.parameter]);
-    out.facts.aligned.push_back(word.parameter < 3);
+    out.facts.alignment.push_back(word.parameter < 3 ? 4 : 0);
   }
   Simplify(out.function);
   FoldAlignment(out.function, out.facts);

@@ -135,6 +135,11 @@ class Analysis {
       case IrOp::kPopc:
       case IrOp::kClz:
         return {0, 32};
+      case IrOp::kDivU:
+      case IrOp::kRemU:
+      case IrOp::kDivS:
+      case IrOp::kRemS:
+        return Division(in, args[0], args[1]);
       case IrOp::kSignExt:
         return args[0];
       case IrOp::kZeroExt:
@@ -144,6 +149,16 @@ class Analysis {
       default:
         return Bits(in, args);
     }
+  }
+
+  // Bounds where the divisor is known to be positive and, for the unsigned ones, the dividend not to be negative.
+  static Range Division(const IrInstruction& in, const Range& a, const Range& b) {
+    const bool is_signed = in.op == IrOp::kDivS || in.op == IrOp::kRemS;
+    if (b.low <= 0 || (a.low < 0 && !is_signed)) return Full(in.type);
+    if (in.op == IrOp::kDivU || in.op == IrOp::kDivS) {
+      return {a.low < 0 ? a.low / b.low : a.low / b.high, a.high < 0 ? a.high / b.high : a.high / b.low};
+    }
+    return {a.low < 0 ? std::max(a.low, 1 - b.high) : 0, a.high < 0 ? 0 : std::min(a.high, b.high - 1)};
   }
 
   // Logic, shifts, unsigned minimum and maximum.
@@ -189,32 +204,41 @@ class Analysis {
 // How many additions deep an address is looked into: shared terms make the work double with each.
 constexpr int kLowBitsDepth = 10;
 
-int LowBitsWithin(const IrFunction& function, const LaunchFacts& facts, int value, int depth) {
+// Of a value modulo `modulus`, a power of two.
+int LowBitsWithin(const IrFunction& function, const LaunchFacts& facts, int value, uint64_t modulus, int depth) {
+  if (modulus == 1) return 0;
   if (depth == 0) return -1;
   const IrInstruction& in = function.at(value);
-  const auto of = [&](size_t arg) { return LowBitsWithin(function, facts, in.args[arg], depth - 1); };
+  const auto of = [&](size_t arg) { return LowBitsWithin(function, facts, in.args[arg], modulus, depth - 1); };
+  const auto scaled = [&](uint64_t factor) {  // args[0] * factor
+    const uint64_t power = factor == 0 ? modulus : std::min(modulus, factor & (0 - factor));
+    const int low = LowBitsWithin(function, facts, in.args[0], modulus / power, depth - 1);
+    return low < 0 ? -1 : static_cast<int>(static_cast<uint64_t>(low) * factor % modulus);
+  };
   switch (in.op) {
     case IrOp::kConst:
-      return static_cast<int>(in.immediate & 3);
+      return static_cast<int>(in.immediate % modulus);
     case IrOp::kSpecial: {
       const size_t word = in.immediate - kSpecialFirstParameter;
-      return word < facts.aligned.size() && facts.aligned[word] ? 0 : -1;
+      return word < facts.alignment.size() && facts.alignment[word] >= modulus ? 0 : -1;
     }
     case IrOp::kShl:
-      return function.IsConstant(in.args[1]) && function.at(in.args[1]).immediate >= 2 ? 0 : -1;
+      if (!function.IsConstant(in.args[1])) return -1;
+      return scaled(function.at(in.args[1]).immediate >= 32 ? 0 : uint64_t{1} << function.at(in.args[1]).immediate);
     case IrOp::kMul:
-      return function.IsConstant(in.args[1]) && function.at(in.args[1]).immediate % 4 == 0 ? 0 : -1;
+      return function.IsConstant(in.args[1]) ? scaled(function.at(in.args[1]).immediate) : -1;
     case IrOp::kAdd: {
       const int a = of(0), b = a < 0 ? -1 : of(1);
-      return b < 0 ? -1 : (a + b) & 3;
+      return b < 0 ? -1 : static_cast<int>(static_cast<uint64_t>(a + b) % modulus);
     }
-    case IrOp::kPhi: {  // a walk in whole words
+    case IrOp::kPhi: {  // a walk in whole units
       Induction induction;
       if (!IsInduction(function, value, &induction) || induction.starts.size() != 1) return -1;
-      if (induction.step_low % 4 != 0 || induction.step_high % 4 != 0) return -1;
+      const auto unit = static_cast<int64_t>(modulus);
+      if (induction.step_low % unit != 0 || induction.step_high % unit != 0) return -1;
       if (induction.step_low != induction.step_high) return -1;
       const int start = induction.starts[0];
-      return function.at(start).op == IrOp::kPhi ? -1 : LowBitsWithin(function, facts, start, depth - 1);
+      return function.at(start).op == IrOp::kPhi ? -1 : LowBitsWithin(function, facts, start, modulus, depth - 1);
     }
     case IrOp::kTruncate:
     case IrOp::kSignExt:
@@ -227,8 +251,8 @@ int LowBitsWithin(const IrFunction& function, const LaunchFacts& facts, int valu
 
 }  // namespace
 
-int LowBits(const IrFunction& function, const LaunchFacts& facts, int value) {
-  return LowBitsWithin(function, facts, value, kLowBitsDepth);
+int LowBits(const IrFunction& function, const LaunchFacts& facts, int value, uint32_t modulus) {
+  return LowBitsWithin(function, facts, value, modulus, kLowBitsDepth);
 }
 
 bool IsInduction(const IrFunction& function, int phi, Induction* induction) {

@@ -23,11 +23,12 @@ struct LaunchFacts {
   Dim3 grid, block;
   std::vector<uint64_t> words;  // value of each parameter word, with the following word above it where there is one
   int64_t token_budget = 0;
-  std::vector<bool> aligned;  // of each parameter word: it is the low half of a buffer's address, a multiple of 4
+  // Of each parameter word: it is the low half of a buffer's address, a multiple of this power of two; 0: it is not.
+  std::vector<uint32_t> alignment;
 };
 
-// The low two bits of a value, or -1 where they are not known.
-int LowBits(const IrFunction& function, const LaunchFacts& facts, int value);
+// A value modulo a power of two, or -1 where that is not known.
+int LowBits(const IrFunction& function, const LaunchFacts& facts, int value, uint32_t modulus = 4);
 
 std::vector<Range> AnalyzeRanges(const IrFunction& function, const FlowGraph& flow, const LaunchFacts& facts);
 

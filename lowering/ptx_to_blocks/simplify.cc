@@ -86,6 +86,16 @@ std::optional<uint64_t> Evaluate(IrOp op, Type type, const std::vector<uint64_t>
       for (int i = 0; i < 32; ++i) reversed |= static_cast<uint32_t>(a >> i & 1) << (31 - i);
       return reversed;
     }
+    case IrOp::kDivU:
+      return b == 0 ? mask : a / b;
+    case IrOp::kRemU:
+      return b == 0 ? a : a % b;
+    case IrOp::kDivS:
+      if (b == 0) return mask;
+      return as_signed(b) == -1 ? (0 - a) & mask : static_cast<uint64_t>(as_signed(a) / as_signed(b)) & mask;
+    case IrOp::kRemS:
+      if (b == 0) return a;
+      return as_signed(b) == -1 ? 0 : static_cast<uint64_t>(as_signed(a) % as_signed(b)) & mask;
     case IrOp::kSignExt:
       return static_cast<uint64_t>(static_cast<int64_t>(static_cast<int32_t>(a)));
     case IrOp::kZeroExt:
@@ -116,6 +126,7 @@ class Folder {
 
   int Fold(int value) {
     if (f_.at(value).op == IrOp::kPhi) return FoldPhi(value);
+    if (IsConvergent(f_.at(value).op) || f_.at(value).op == IrOp::kAtomic) return -1;
     if (f_.at(value).op == IrOp::kLoad || f_.at(value).op == IrOp::kStore) {
       FoldMemory(value);
       return f_.at(value).op == IrOp::kLoad && NeverHappens(f_, f_.at(value)) ? f_.Constant(f_.at(value).type, 0) : -1;
@@ -351,6 +362,17 @@ class Folder {
         if (b == 0) return x;
         if (b >= bits) Rewrite(value, IrOp::kSar, {x, f_.Constant(Type::kI32, bits - 1)});
         break;
+      case IrOp::kDivU:
+        if (std::has_single_bit(b)) Rewrite(value, IrOp::kShr, {x, f_.Constant(Type::kI32, std::countr_zero(b))});
+        return b == 0 ? f_.Constant(in.type, ones) : -1;
+      case IrOp::kRemU:
+        if (std::has_single_bit(b)) Rewrite(value, IrOp::kAnd, {x, f_.Constant(in.type, b - 1)});
+        return b == 0 ? x : -1;
+      case IrOp::kDivS:
+        if (b == ones) Rewrite(value, IrOp::kSub, {f_.Constant(in.type, 0), x});
+        return b == 0 ? f_.Constant(in.type, ones) : b == 1 ? x : -1;
+      case IrOp::kRemS:
+        return b == 0 ? x : b == 1 || b == ones ? f_.Constant(in.type, 0) : -1;
       default:
         return -1;
     }
@@ -485,6 +507,7 @@ bool JoinBlocks(IrFunction& function) {
     if (end.kind != TerminatorKind::kJump || end.target == block || end.target == 0) continue;
     const int next = end.target;
     if (flow.predecessors[next].size() != 1 || HasPhis(function, next)) continue;
+    if (function.blocks[block].serial || function.blocks[next].serial) continue;
     for (int value : function.blocks[next].instructions) {
       function.at(value).block = block;
       function.blocks[block].instructions.push_back(value);
@@ -582,7 +605,7 @@ bool MergeEqualValues(IrFunction& function) {
     for (int value : function.blocks[block].instructions) {
       IrInstruction& in = function.at(value);
       ForEachOperand(in, [&](int& operand) { operand = replacement[operand]; });
-      if (in.op == IrOp::kLoad || in.op == IrOp::kStore) continue;
+      if (IsAccess(in.op) || IsConvergent(in.op)) continue;
       Key key{in.op, in.type, in.compare, in.immediate, in.args, -1};
       if (in.op == IrOp::kPhi) {
         std::vector<std::pair<int, int>> sources;

@@ -27,21 +27,33 @@ void Translator::SplitIntoBlocks() {
   f().blocks.resize(ptx_range_.size());
 }
 
+absl::Status Translator::TerminateWithBarrier(const PtxInstruction& in, int next) {
+  Modifiers modifiers(in.modifiers);
+  modifiers.Take("sync");
+  modifiers.Take("cta");
+  modifiers.Take("aligned");
+  if (!modifiers.empty()) return Unsupported(in);
+  QGPU_RETURN_IF_ERROR(ExpectNoGuard(in));
+  if (in.operands.empty() || in.operands.size() > 2) return Wrong(in, "has no barrier");
+  const auto is = [&](size_t operand, uint64_t value) {
+    return in.operands[operand].kind == OperandKind::kInteger && in.operands[operand].value == value;
+  };
+  if (!is(0, 0)) return Unsupported(in, "only barrier 0 is");
+  const uint64_t threads = block_.Count();
+  if (in.operands.size() == 2 && !is(1, threads) && !is(1, (threads + 31) / 32 * 32)) {
+    return Unsupported(in, fmt::format("a barrier of a part of the thread block, which has {} threads", threads));
+  }
+  Terminator& end = f().blocks[current_].end;
+  end.kind = TerminatorKind::kBarrier;
+  end.target = next;
+  return absl::OkStatus();
+}
+
 absl::Status Translator::Terminate(const PtxInstruction& in, int next) {
   Terminator& end = f().blocks[current_].end;
   end.origin = origin_;
   Modifiers modifiers(in.modifiers);
-  if (in.opcode == "bar" || in.opcode == "barrier") {
-    modifiers.Take("sync");
-    modifiers.Take("cta");
-    modifiers.Take("aligned");
-    const bool plain = in.operands.size() == 1 && in.operands[0].kind == OperandKind::kInteger &&
-                       in.operands[0].value == 0 && in.Has("sync");
-    if (!plain || !modifiers.empty() || in.guard) return Unsupported(in, "only bar.sync 0 is, and not predicated");
-    end.kind = TerminatorKind::kBarrier;
-    end.target = next;
-    return absl::OkStatus();
-  }
+  if (IsPlainBarrier(in)) return TerminateWithBarrier(in, next);
   int target = exit_block_;
   if (in.opcode == "bra") {
     modifiers.Take("uni");
@@ -50,6 +62,8 @@ absl::Status Translator::Terminate(const PtxInstruction& in, int next) {
     target = BlockOf(kernel_.labels[in.operands[0].index].instruction);
   } else if (in.opcode == "ret") {
     modifiers.Take("uni");
+  } else if (in.opcode == "trap") {  // the access that ends the launch is translated with the block
+    QGPU_RETURN_IF_ERROR(ExpectNoGuard(in));
   }
   if (!modifiers.empty()) return Unsupported(in);
   end.kind = TerminatorKind::kJump;
@@ -103,6 +117,10 @@ absl::Status Translator::FillBlock(int block) {
   for (int i = ptx_range_[block].first; i < ptx_range_[block].second; ++i) {
     const PtxInstruction& in = kernel_.instructions[i];
     if (EndsBlock(in)) {
+      if (in.opcode == "trap") {
+        origin_ = f().blocks[block].end.origin;
+        Emit(IrOp::kStore, Type::kNone, {f().Constant(Type::kI64, kTrapAddress), Const32(0)});
+      }
       if (f().blocks[block].end.kind == TerminatorKind::kBranch) {
         QGPU_ASSIGN_OR_RETURN(f().blocks[block].end.condition, ReadGuard(in));
       }
@@ -123,18 +141,6 @@ std::string WhatIsNeeded(const PtxInstruction& in) {
     const char* opcode;
     const char* needs;
   } kNeeds[] = {
-      {"atom", "needs atomic operations"},
-      {"red", "needs atomic operations"},
-      {"shfl", "needs an exchange between the threads of a warp"},
-      {"vote", "needs an exchange between the threads of a warp"},
-      {"match", "needs an exchange between the threads of a warp"},
-      {"activemask", "needs an exchange between the threads of a warp"},
-      {"div", "needs division; by a constant it is supported"},
-      {"rem", "needs division; by a constant it is supported"},
-      {"call", "needs calls; inlined functions are supported"},
-      {"brx", "needs indirect branches"},
-      {"membar", "needs memory fences"},
-      {"fence", "needs memory fences"},
       {"addc", "needs a carry between instructions"},
       {"subc", "needs a carry between instructions"},
       {"madc", "needs a carry between instructions"},
@@ -142,10 +148,6 @@ std::string WhatIsNeeded(const PtxInstruction& in) {
   for (const std::string& modifier : in.modifiers) {
     const auto type = ptx::LookUpType(modifier);
     if (type && type->kind == TypeKind::kFloat) return "needs floating point, which the machine does not have";
-  }
-  for (const std::string& modifier : in.modifiers) {
-    if (in.opcode == "st" && modifier == "param") return "needs calls; inlined functions are supported";
-    if (modifier == "shared" || modifier == "const" || modifier == "local") return "needs " + modifier + " memory";
   }
   for (const auto& entry : kNeeds) {
     if (in.opcode == entry.opcode) return entry.needs;
@@ -161,28 +163,6 @@ absl::Status Translator::TranslateOne(const PtxInstruction& in) {
 }
 
 // ---- operands ----
-
-absl::StatusOr<int> Translator::ReadSpecial(const PtxInstruction& in, const Operand& operand) {
-  const size_t dot = operand.name.find('.');
-  const std::string name = operand.name.substr(0, dot);
-  const std::string component = dot == std::string::npos ? "" : operand.name.substr(dot + 1);
-  const bool is_vector = name == "%tid" || name == "%ctaid" || name == "%ntid" || name == "%nctaid";
-  const int axis = component == "x" ? 0 : component == "y" ? 1 : component == "z" ? 2 : -1;
-  if (is_vector != (axis >= 0)) return Unsupported(in, fmt::format("special register {}", operand.name));
-  const uint32_t block_sizes[] = {block_.x, block_.y, block_.z}, grid_sizes[] = {grid_.x, grid_.y, grid_.z};
-  const auto special = [&](int word) { return f().Special(Type::kI32, word); };
-  if (name == "%tid") return block_sizes[axis] == 1 ? Const32(0) : special(kSpecialTidX + axis);
-  if (name == "%ctaid") return grid_sizes[axis] == 1 ? Const32(0) : special(kSpecialCtaX + axis);
-  if (name == "%ntid") return Const32(block_sizes[axis]);
-  if (name == "%nctaid") return Const32(grid_sizes[axis]);
-  if (name == "%laneid") {  // a thread block has at most 32 threads
-    if (block_.Count() == 1) return Const32(0);
-    return special(block_.y == 1 && block_.z == 1 ? kSpecialTidX : kSpecialLaneId);
-  }
-  if (name == "%warpid") return Const32(0);
-  if (name == "%nwarpid") return Const32(1);
-  return Unsupported(in, fmt::format("special register {}", ptx::ToString(operand)));
-}
 
 absl::StatusOr<int> Translator::Read(const PtxInstruction& in, const Operand& operand, Type type) {
   int value = -1;
@@ -203,10 +183,10 @@ absl::StatusOr<int> Translator::Read(const PtxInstruction& in, const Operand& op
       if (type != Type::kI32) return Wrong(in, fmt::format("{} is 32 bits wide", ptx::ToString(operand)));
       break;
     }
-    case OperandKind::kSymbol:
-      return Unsupported(in,
-                         fmt::format("operand {}, the address of a variable: needs shared, constant or local memory",
-                                     ptx::ToString(operand)));
+    case OperandKind::kSymbol: {
+      QGPU_ASSIGN_OR_RETURN(value, AddressOfVariable(in, operand, type));
+      break;
+    }
     default:
       return Unsupported(in, fmt::format("operand {}", ptx::ToString(operand)));
   }
@@ -282,6 +262,8 @@ const std::vector<Translator::Row>& Translator::Table() {
       {"sub", &Translator::Binary, IrOp::kSub, IrOp::kSub},
       {"min", &Translator::Binary, IrOp::kMinU, IrOp::kMinS},
       {"max", &Translator::Binary, IrOp::kMaxU, IrOp::kMaxS},
+      {"div", &Translator::Binary, IrOp::kDivU, IrOp::kDivS},
+      {"rem", &Translator::Binary, IrOp::kRemU, IrOp::kRemS},
       {"mul", &Translator::Multiply, IrOp::kMul, IrOp::kMul},
       {"mad", &Translator::Multiply, IrOp::kMad, IrOp::kMad},
       {"and", &Translator::Logic, IrOp::kAnd, IrOp::kPredAnd},
@@ -310,18 +292,40 @@ const std::vector<Translator::Row>& Translator::Table() {
       {"slct", &Translator::SelectBySign},
       {"ld", &Translator::Load},
       {"st", &Translator::Store},
+      {"atom", &Translator::Atomic},
+      {"red", &Translator::Atomic},
+      {"isspacep", &Translator::IsInSpace},
+      {"membar", &Translator::Nothing},
+      {"fence", &Translator::Nothing},
+      {"prefetch", &Translator::Nothing},
+      {"prefetchu", &Translator::Nothing},
+      {"shfl", &Translator::ShuffleLanes},
+      {"vote", &Translator::Vote},
+      {"match", &Translator::Match},
+      {"activemask", &Translator::ActiveMask},
+      {"bar", &Translator::OtherBarrier},
+      {"barrier", &Translator::OtherBarrier},
+      {"nanosleep", &Translator::Nanosleep},
+      {"pmevent", &Translator::Nanosleep},
+      {"brkpt", &Translator::RefuseByName},
+      {"redux", &Translator::RefuseByName},
+      {"elect", &Translator::RefuseByName},
+      {"call", &Translator::RefuseByName},
+      {"brx", &Translator::RefuseByName},
   };
   return table;
 }
 
 absl::StatusOr<Translation> Translate(const ptx::Module& module, const ptx::Function& kernel, const Dim3& grid,
-                                      const Dim3& block) {
-  return Translator(module, kernel, grid, block).Run();
+                                      const Dim3& block, const MemoryLayout& layout) {
+  return Translator(module, kernel, grid, block, layout).Run();
 }
 
 std::vector<std::string> SupportedOpcodes() {
-  std::vector<std::string> opcodes = {"bra", "ret", "exit", "bar", "barrier"};
-  for (const Translator::Row& row : Translator::Table()) opcodes.push_back(row.opcode);
+  std::vector<std::string> opcodes = {"bra", "brx", "call", "ret", "exit", "trap"};
+  for (const Translator::Row& row : Translator::Table()) {
+    if (row.handler != &Translator::RefuseByName) opcodes.push_back(row.opcode);
+  }
   std::sort(opcodes.begin(), opcodes.end());
   return opcodes;
 }

@@ -7,6 +7,7 @@
 #include "kernels/launch_spec.h"
 #include "lowering/ptx/ptx.h"
 #include "lowering/ptx_to_blocks/ir.h"
+#include "lowering/ptx_to_blocks/memory_layout.h"
 
 namespace qgpu::lower {
 
@@ -25,7 +26,7 @@ struct Translation {
 // be 0 too. kUnimplemented for what is not supported, kInvalidArgument for PTX that contradicts itself or needs more
 // parameter words than there are; both name instruction, PTX line and CUDA line.
 absl::StatusOr<Translation> Translate(const ptx::Module& module, const ptx::Function& kernel, const Dim3& grid,
-                                      const Dim3& block);
+                                      const Dim3& block, const MemoryLayout& layout = {});
 
 // Opcodes that have a handler, for the documentation and tests.
 std::vector<std::string> SupportedOpcodes();

@@ -38,18 +38,6 @@ absl::Status Translator::Convert(const PtxInstruction& in, const Row&) {
   return Write(in, in.operands[0], value);
 }
 
-// There is one address space of 32-bit bytes: a generic address is the global one.
-absl::Status Translator::ConvertAddress(const PtxInstruction& in, const Row&) {
-  Modifiers modifiers(in.modifiers);
-  modifiers.Take("to");
-  const bool global = modifiers.Take("global");
-  const std::optional<Type> type = TypeOf(modifiers.TakeType());
-  if (!global || type != Type::kI64 || !modifiers.empty()) return Unsupported(in, "only global addresses are");
-  QGPU_RETURN_IF_ERROR(Expect(in, 2));
-  QGPU_ASSIGN_OR_RETURN(const int a, Read(in, in.operands[1], Type::kI64));
-  return Write(in, in.operands[0], a);
-}
-
 // ---- comparisons and selections ----
 
 // The comparison of setp and set: operands 1 and 2, combined with a predicate operand 3 where there is a boolean

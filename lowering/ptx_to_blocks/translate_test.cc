@@ -117,8 +117,7 @@ TEST(Translate, UnsupportedInstructionIsNamedWithItsLines) {
 
 TEST(Translate, RefusalsSayWhatWouldBeNeeded) {
   for (const auto& [body, needs] : {std::pair{"ld.global.f32 %f1, [%rd1];", "needs floating point"},
-                                    {"ld.shared.u32 %r2, [%rd1];", "needs shared memory"},
-                                    {"atom.global.add.u32 %r2, [%rd0], 1;", "needs atomic operations"}}) {
+                                    {"atom.global.add.f32 %f1, [%rd0], %f1;", "needs floating point"}}) {
     const absl::Status status = TranslateBody(fmt::format("  .reg .f32 %f<2>;\n  {}\n  ret;", body)).status();
     EXPECT_THAT(std::string(status.message()), HasSubstr(needs)) << body;
   }
@@ -126,10 +125,10 @@ TEST(Translate, RefusalsSayWhatWouldBeNeeded) {
 
 TEST(Translate, ModifiersAndTypesThatAreNotTakenAreRefused) {
   for (const char* body :
-       {"  add.sat.s32 %r2, %r0, %r1;", "  mul.hi.u64 %rd3, %rd1, %rd2;", "  st.global.u8 [%rd0], %r0;",
-        "  ld.shared.u32 %r2, [%rd1];", "  bar.sync 1;", "  mov.u32 %r2, %clock;",
-        "  setp.lt.f32 %p1, 0f00000000, 0f00000000;", "  atom.global.add.u32 %r2, [%rd0], 1;", "  @%p1 bar.sync 0;",
-        "  ld.global.v2.u32 {%r2, %r3}, [%rd1];", "  trap;", "  max.s64 %rd3, %rd1, %rd2;"}) {
+       {"  add.sat.s32 %r2, %r0, %r1;", "  mul.hi.u64 %rd3, %rd1, %rd2;", "  ld.global.b128 %rd3, [%rd1];",
+        "  bar.sync 1;", "  mov.u32 %r2, %clock;",
+        "  setp.lt.f32 %p1, 0f00000000, 0f00000000;", "  atom.global.add.b32 %r2, [%rd0], 1;", "  @%p1 bar.sync 0;",
+        "  ld.global.v8.u32 %r2, [%rd1];", "  trap;", "  max.s64 %rd3, %rd1, %rd2;"}) {
     EXPECT_EQ(TranslateBody(std::string(body) + "\n  ret;").status().code(), absl::StatusCode::kUnimplemented) << body;
   }
 }

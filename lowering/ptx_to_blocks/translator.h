@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lowering/ptx_to_blocks/memory_layout.h"
 #include "lowering/ptx_to_blocks/ssa_builder.h"
 #include "lowering/ptx_to_blocks/translate.h"
 
@@ -63,18 +64,26 @@ inline std::optional<Type> TypeOf(const std::optional<ptx::TypeInfo>& type) {
   return std::nullopt;
 }
 
-inline bool EndsBlock(const PtxInstruction& in) {
-  return in.opcode == "bra" || in.opcode == "ret" || in.opcode == "exit" || in.opcode == "bar" ||
-         in.opcode == "barrier";
+// A barrier of the whole thread block that gives no result.
+inline bool IsPlainBarrier(const PtxInstruction& in) {
+  return (in.opcode == "bar" || in.opcode == "barrier") && in.Has("sync") && !in.Has("warp");
 }
+
+inline bool EndsBlock(const PtxInstruction& in) {
+  return in.opcode == "bra" || in.opcode == "ret" || in.opcode == "exit" || in.opcode == "trap" || IsPlainBarrier(in);
+}
+
+// Where `trap` goes: a word that nothing else can be. Reports tell it by the instruction.
+inline constexpr uint32_t kTrapAddress = 0xfffffffcu;
 
 // What an instruction that is refused would take, as far as its opcode, types and spaces say it; "" otherwise.
 std::string WhatIsNeeded(const PtxInstruction& in);
 
 class Translator {
  public:
-  Translator(const ptx::Module& module, const ptx::Function& kernel, const Dim3& grid, const Dim3& block)
-      : module_(module), kernel_(kernel), grid_(grid), block_(block) {}
+  Translator(const ptx::Module& module, const ptx::Function& kernel, const Dim3& grid, const Dim3& block,
+             const MemoryLayout& layout)
+      : module_(module), kernel_(kernel), grid_(grid), block_(block), layout_(layout) {}
 
   absl::StatusOr<Translation> Run();
 
@@ -87,6 +96,7 @@ class Translator {
     IrOp signed_op = IrOp::kConst;  // of signed types
   };
   static const std::vector<Row>& Table();
+  absl::Status RefuseByName(const PtxInstruction& in, const Row& row);  // known, but with no place here
 
  private:
   IrFunction& f() { return out_.function; }
@@ -107,6 +117,7 @@ class Translator {
   void SplitIntoBlocks();
   int BlockOf(int ptx_index) const { return block_at_[ptx_index]; }
   absl::Status Terminate(const PtxInstruction& in, int next);
+  absl::Status TerminateWithBarrier(const PtxInstruction& in, int next);
   absl::Status FillBlock(int block);
   absl::Status TranslateOne(const PtxInstruction& in);
 
@@ -173,17 +184,55 @@ class Translator {
   absl::Status SelectBySign(const PtxInstruction& in, const Row& row);
   absl::Status Load(const PtxInstruction& in, const Row& row);
   absl::Status Store(const PtxInstruction& in, const Row& row);
+  absl::Status Atomic(const PtxInstruction& in, const Row& row);
+  absl::Status IsInSpace(const PtxInstruction& in, const Row& row);
+  absl::Status Nothing(const PtxInstruction& in, const Row& row);
+  absl::Status ShuffleLanes(const PtxInstruction& in, const Row& row);
+  absl::Status Vote(const PtxInstruction& in, const Row& row);
+  absl::Status Match(const PtxInstruction& in, const Row& row);
+  absl::Status ActiveMask(const PtxInstruction& in, const Row& row);
+  absl::Status OtherBarrier(const PtxInstruction& in, const Row& row);
+  absl::Status Nanosleep(const PtxInstruction& in, const Row& row);
+
+  int LaneId();
+  int LaneMask(const std::string& kind);
+  int ShuffleInRange(ShuffleMode mode, int b, int c);
+  absl::StatusOr<int> ReadMembers(const PtxInstruction& in, size_t operand);
+  absl::Status ExpectNoGuard(const PtxInstruction& in);
+  absl::Status ExpectOldTarget(const PtxInstruction& in);
 
   absl::StatusOr<int> CompareOperands(const PtxInstruction& in, Modifiers& modifiers, int* other);
-  absl::StatusOr<int> ReadAddress(const PtxInstruction& in, const Operand& operand, uint64_t* offset);
+
+  // Memory.
+  struct Access {
+    std::optional<ptx::Space> declared;  // nullopt: generic
+    std::optional<ptx::Space> space;     // the same, or that of a variable that a generic address names
+    ptx::TypeInfo type = {TypeKind::kBits, 32};
+    uint32_t elements = 1;
+    bool is_volatile = false, is_constant = false;
+    uint32_t Bytes() const { return static_cast<uint32_t>(type.bits) / 8 * elements; }
+  };
+  int ThreadNumber();
+  absl::StatusOr<int> AddressOfVariable(const PtxInstruction& in, const Operand& symbol, Type type);
+  absl::StatusOr<int> ReadAddress(const PtxInstruction& in, const Operand& operand, std::optional<ptx::Space>* space,
+                                  uint64_t* offset);
+  absl::StatusOr<Access> TakeAccess(const PtxInstruction& in, bool is_store);
+  absl::Status FinishAccess(const PtxInstruction& in, const Access& access, uint64_t offset, int value);
   bool IsWideRegister(const Operand& operand) const;
-  absl::Status WriteLoaded(const PtxInstruction& in, int value, const ptx::TypeInfo& type);
-  int WordOf(int base, uint64_t offset, int bits, int* bit);
-  absl::Status FinishMemoryAccess(const PtxInstruction& in, int value, uint64_t offset);
+  absl::Status WriteLoaded(const PtxInstruction& in, const Operand& target, int value, const ptx::TypeInfo& type);
+  absl::StatusOr<std::vector<int>> LoadWords(const PtxInstruction& in, Access access, const Operand& operand);
+  absl::StatusOr<std::vector<int>> ParameterWords(const PtxInstruction& in, const Access& access,
+                                                  const Operand& address);
+  absl::StatusOr<std::vector<int>> ReadStored(const PtxInstruction& in, const Operand& operand, int bits);
+  int IsInside(int address, const Window& window);
+  int JoinHalves(int low, int high);
+  int HighHalf(int value);
+  absl::StatusOr<AtomicOp> TakeAtomicOp(const PtxInstruction& in, Modifiers& modifiers, ptx::TypeInfo* type);
 
   const ptx::Module& module_;
   const ptx::Function& kernel_;
   const Dim3 grid_, block_;
+  const MemoryLayout& layout_;
   Translation out_;
   std::vector<int> block_at_;                   // [ptx instruction], and one more for the end
   std::vector<std::pair<int, int>> ptx_range_;  // [block]
