@@ -21,10 +21,7 @@ const std::map<std::string, std::string>& NotSupportedYet() {
       {"count_if", "bar.red.popc.u32"},
       {"edit_distance_small", "this address is neither proven nor checked"},
       {"inclusive_scan", "shfl.sync.up.b32"},
-      {"is_prime", "rem.u32"},
       {"min_reduce", "shfl.sync.bfly.b32"},
-      {"mod_pow", "rem.u32"},
-      {"outer_product", "div.s32"},
       {"stream_compact", "vote.sync.ballot.b32"},
       {"sum_shuffle", "shfl.sync.down.b32"},
   };

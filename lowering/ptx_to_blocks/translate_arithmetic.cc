@@ -9,11 +9,11 @@ absl::Status Translator::Binary(const PtxInstruction& in, const Row& row) {
   const std::optional<ptx::TypeInfo> info = modifiers.TakeType();
   const std::optional<Type> type = TypeOf(info);
   if (!type || *type == Type::kPredicate || !modifiers.empty()) return Unsupported(in);
-  const bool is_min_or_max = row.op != row.signed_op;
-  if (is_min_or_max && *type == Type::kI64) return Unsupported(in, "64-bit values other than addresses");
+  const bool looks_at_all_bits = row.op != row.signed_op;
+  if (looks_at_all_bits && *type == Type::kI64) return Unsupported(in, "64-bit values other than addresses");
   QGPU_RETURN_IF_ERROR(Expect(in, 3));
   QGPU_ASSIGN_OR_RETURN(std::vector<int> args, ReadAll(in, *type));
-  if (is_min_or_max) {
+  if (looks_at_all_bits) {
     for (int& arg : args) arg = Extend(arg, *info);
   }
   return Write(in, in.operands[0], Emit(info->kind == TypeKind::kSigned ? row.signed_op : row.op, *type, args));

@@ -108,11 +108,11 @@ TEST(Translate, LoadsAndStoresOfWiderRegisters) {
 }
 
 TEST(Translate, UnsupportedInstructionIsNamedWithItsLines) {
-  const absl::StatusOr<Translation> translation = TranslateBody("  .loc 1 42 7\n  div.s32 %r2, %r0, %r1;\n  ret;");
+  const absl::StatusOr<Translation> translation = TranslateBody("  .loc 1 42 7\n  div.rn.f32 %r2, %r0, %r1;\n  ret;");
   EXPECT_EQ(translation.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(translation.status().message()), HasSubstr(fmt::format("t.ptx:{}", kFirstBodyLine + 1)));
-  EXPECT_THAT(std::string(translation.status().message()), HasSubstr("div.s32 %r2, %r0, %r1;"));
-  EXPECT_THAT(std::string(translation.status().message()), HasSubstr("needs division"));
+  EXPECT_THAT(std::string(translation.status().message()), HasSubstr("div.rn.f32 %r2, %r0, %r1;"));
+  EXPECT_THAT(std::string(translation.status().message()), HasSubstr("needs floating point"));
 }
 
 TEST(Translate, RefusalsSayWhatWouldBeNeeded) {
