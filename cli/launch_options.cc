@@ -184,7 +184,8 @@ absl::StatusOr<PreparedLaunch> PrepareLaunch(const LaunchOptions& options, Missi
   prepared.kernel = std::move(entry.kernel);
   prepared.ptx_name = is_cuda ? spec.source.name + ".ptx" : spec.source.name;
   prepared.ptx = std::move(entry.ptx);
-  prepared.arena = LayOutArena(spec.arguments);
+  QGPU_ASSIGN_OR_RETURN(const ptx::Module module, ptx::ParsePtx(prepared.ptx_name, prepared.ptx));
+  prepared.arena = LayOutArena(spec.arguments, ptx::WidestBufferAccess(module));
   return prepared;
 }
 

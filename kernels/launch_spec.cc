@@ -57,7 +57,7 @@ absl::StatusOr<Bytes> ScalarBytes(const KernelArgument& argument, size_t size) {
   return bytes;
 }
 
-Arena LayOutArena(const std::vector<KernelArgument>& arguments) {
+Arena LayOutArena(const std::vector<KernelArgument>& arguments, uint32_t widest_access) {
   Arena arena;
   arena.words.push_back(0);
   for (const KernelArgument& argument : arguments) {
@@ -65,6 +65,10 @@ Arena LayOutArena(const std::vector<KernelArgument>& arguments) {
       arena.byte_address.push_back(0);
       continue;
     }
+    size_t alignment = std::max<size_t>(widest_access / 4, 1);  // in words
+    const size_t size = argument.words.size();
+    while (alignment > 1 && (size == 0 || size % alignment != 0)) alignment /= 2;
+    arena.words.resize((arena.words.size() + alignment - 1) / alignment * alignment);
     arena.byte_address.push_back(static_cast<uint32_t>(4 * arena.words.size()));
     arena.words.insert(arena.words.end(), argument.words.begin(), argument.words.end());
   }

@@ -65,7 +65,9 @@ struct Arena {
 using MemoryImage = std::vector<uint32_t>;
 
 // Lays out `arguments` (already in parameter order). Never fails on size: each engine refuses what it cannot hold.
-Arena LayOutArena(const std::vector<KernelArgument>& arguments);
+// `widest_access` (4, 8 or 16 bytes) is that of the kernel to a buffer: each buffer is aligned to it as far as its size
+// is a multiple of it, so that what cudaMalloc aligns is aligned here.
+Arena LayOutArena(const std::vector<KernelArgument>& arguments, uint32_t widest_access = 4);
 
 // Arguments in the order of the parameters called `parameter_names`: by name where an argument has one, otherwise by
 // position. kInvalidArgument naming the argument that is unknown, given twice, or missing.

@@ -120,5 +120,19 @@ TEST(Arena, RawBuffersTakeWholeWords) {
   EXPECT_THAT(arena.byte_address, ElementsAre(4u, 12u));
 }
 
+TEST(Arena, BuffersAreAlignedForTheWidestAccess) {
+  std::vector<KernelArgument> arguments(4);
+  for (size_t i = 0; i < 4; ++i) {
+    arguments[i].kind = KernelArgument::Kind::kBuffer;
+    arguments[i].words.assign(std::vector<size_t>{4, 0, 6, 3}[i], 7);
+  }
+  EXPECT_THAT(LayOutArena(arguments).byte_address, ElementsAre(4u, 20u, 20u, 44u));
+  EXPECT_THAT(LayOutArena(arguments, 8).byte_address, ElementsAre(8u, 24u, 24u, 48u));
+  const Arena arena = LayOutArena(arguments, 16);
+  EXPECT_THAT(arena.byte_address, ElementsAre(16u, 32u, 32u, 56u));
+  EXPECT_EQ(arena.words.size(), 17u);
+  EXPECT_EQ(arena.words[3], 0u);
+}
+
 }  // namespace
 }  // namespace qgpu

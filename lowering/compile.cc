@@ -90,7 +90,7 @@ absl::StatusOr<LoweredKernel> CompilePtxKernel(const std::string& ptx_name, cons
     for (const ptx::Variable& parameter : kernel->parameters) out.parameter_names.push_back(parameter.name);
   }
   QGPU_ASSIGN_OR_RETURN(out.arguments, OrderArguments(spec.arguments, out.parameter_names));
-  Arena arena = LayOutArena(out.arguments);
+  Arena arena = LayOutArena(out.arguments, ptx::WidestBufferAccess(module));
   if (arena.words.size() > static_cast<size_t>(geometry.memory_words)) {
     const std::string needs = fmt::format("needs {} words, the memory holds {} (word 0 is never given out)",
                                           arena.words.size(), geometry.memory_words);

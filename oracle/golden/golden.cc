@@ -4,6 +4,7 @@
 
 #include "common/file.h"
 #include "common/sha256.h"
+#include "lowering/ptx/ptx.h"
 #include "nlohmann/json.hpp"
 
 namespace qgpu {
@@ -238,7 +239,8 @@ absl::StatusOr<const GoldenResult*> GoldenAnswers::Find(const LaunchSpec& spec, 
   const GoldenKey key = KeyOf(spec, ptx, entry);
   if (const auto found = by_key_.find(key); found != by_key_.end()) {
     const GoldenResult& result = file_.results[found->second];
-    const size_t words = LayOutArena(spec.arguments).words.size();
+    const absl::StatusOr<ptx::Module> module = ptx::ParsePtx(path_, ptx);
+    const size_t words = LayOutArena(spec.arguments, module.ok() ? ptx::WidestBufferAccess(*module) : 4).words.size();
     if (result.memory.size() == words) return &result;
     return absl::InvalidArgumentError(fmt::format("{}: the result of {} has {} words, the launch has {}", path_,
                                                   result.case_id, result.memory.size(), words));

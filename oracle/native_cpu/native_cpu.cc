@@ -170,7 +170,7 @@ absl::StatusOr<NativeRun> NativeCpuKernel::Run(const LaunchSpec& spec, const std
   QGPU_ASSIGN_OR_RETURN(const std::vector<KernelArgument> arguments,
                         native::InParameterOrder(spec.arguments, Declared(state_->parameters), parameter_names));
   QGPU_RETURN_IF_ERROR(CheckShape(spec, *state_->kernel, state_->footprint));
-  Arena arena = LayOutArena(arguments);
+  Arena arena = LayOutArena(arguments, ptx::WidestBufferAccess(state_->module));
   if (uint64_t{4} * arena.words.size() > native::kGlobalVariableBase) {
     return absl::InvalidArgumentError(
         fmt::format("the buffers take {} words, the limit is {}", arena.words.size(), native::kGlobalVariableBase / 4));

@@ -291,7 +291,7 @@ absl::StatusOr<NativeCudaRun> RunNativeCuda(const std::string& ptx_name, const s
   const std::vector<native::PtxParameter> parameters = Parameters(*kernel);
   QGPU_ASSIGN_OR_RETURN(const std::vector<KernelArgument> arguments,
                         native::InParameterOrder(spec.arguments, parameters, parameter_names));
-  const Arena arena = LayOutArena(arguments);
+  const Arena arena = LayOutArena(arguments, ptx::WidestBufferAccess(module));
   if (arena.words.size() > kMaxArenaWords) {
     return absl::InvalidArgumentError(
         fmt::format("the buffers take {} words, the limit is {}", arena.words.size(), kMaxArenaWords));
