@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "oracle/serve/engine_set.h"
 #include "oracle/serve/engines.h"
 #include "oracle/serve/oracle_service.h"
 #include "proto/channel.h"
@@ -44,7 +45,10 @@ LaunchSpec Scale() {
 class OracleTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    service_ = MakeOracleService(kProgram);
+    auto engines = EngineSet::Make(kProgram, {kEngineNativeCpu, ""});
+    ASSERT_TRUE(engines.ok()) << engines.status();
+    engines_ = *std::move(engines);
+    service_ = MakeOracleService(*engines_);
     auto server = RpcServer::Start({}, {service_.get()});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -69,6 +73,7 @@ class OracleTest : public ::testing::Test {
     return reply;
   }
 
+  std::unique_ptr<EngineSet> engines_;
   std::unique_ptr<grpc::Service> service_;
   std::unique_ptr<RpcServer> server_;
   std::unique_ptr<v1::Oracle::Stub> stub_;
@@ -158,7 +163,7 @@ TEST(RunJobTest, AnUnknownEngineIsRefused) {
   v1::EngineJob job;
   *job.mutable_request() = ToMessage(Scale(), 0);
   job.set_engine("abacus");
-  EXPECT_THAT(RunJob(job).result().message(), HasSubstr("no engine is called abacus"));
+  EXPECT_THAT(RunJob(job)->result().message(), HasSubstr("no engine is called abacus"));
 }
 
 }  // namespace

@@ -1,12 +1,9 @@
 #include "oracle/serve/oracle_service.h"
 
-#include <semaphore>
-
-#include "lowering/ptx_cache/ptx_cache.h"
+#include "oracle/serve/engine_set.h"
 #include "oracle/serve/engines.h"
 #include "proto/channel.h"
 #include "proto/convert.h"
-#include "proto/limits.h"
 #include "qgpu/v1/oracle.grpc.pb.h"
 
 namespace qgpu {
@@ -16,17 +13,22 @@ using Writer = grpc::ServerWriter<v1::OracleRunReply>;
 
 class OracleService final : public v1::Oracle::Service {
  public:
-  explicit OracleService(std::string program) : program_(std::move(program)) {}
+  explicit OracleService(EngineSet& engines) : engines_(engines) {}
 
   grpc::Status Describe(grpc::ServerContext*, const v1::DescribeOracleRequest*,
                         v1::DescribeOracleReply* reply) override {
-    *reply->mutable_program() = ToMessage(ThisProgram("qgpu-oracle"));
-    for (const v1::Engine& engine : Engines()) *reply->add_engines() = engine;
+    ProgramDescription program = ThisProgram("qgpu-oracle");
+    for (const v1::Engine& engine : engines_.engines()) {
+      *reply->add_engines() = engine;
+      const bool is_device = engine.name() == kEngineNativeCuda && engine.answers_native();
+      if (is_device) program.host.accelerator = engine.witness();
+    }
+    *reply->mutable_program() = ToMessage(program);
     return grpc::Status::OK;
   }
 
   grpc::Status RunNative(grpc::ServerContext*, const v1::OracleRunRequest* request, Writer* writer) override {
-    return Run(kEngineNativeCpu, *request, *writer);
+    return Run(engines_.native().name(), *request, *writer);
   }
 
   grpc::Status RunInterpreter(grpc::ServerContext*, const v1::OracleRunRequest* request, Writer* writer) override {
@@ -34,8 +36,8 @@ class OracleService final : public v1::Oracle::Service {
   }
 
  private:
-  grpc::Status Run(const char* engine, const v1::OracleRunRequest& request, Writer& writer) {
-    const auto reply = RunEngine(engine, request);
+  grpc::Status Run(const std::string& engine, const v1::OracleRunRequest& request, Writer& writer) {
+    const auto reply = engines_.Run(engine, request);
     if (!reply.ok()) return ToGrpcStatus(reply.status());
     ForEachChunk(std::span(reply->tokens().ids().data(), static_cast<size_t>(reply->tokens().ids_size())),
                  [&writer](std::span<const int32_t> ids) {
@@ -49,31 +51,13 @@ class OracleService final : public v1::Oracle::Service {
     return grpc::Status::OK;
   }
 
-  absl::StatusOr<v1::EngineJobReply> RunEngine(const char* engine, const v1::OracleRunRequest& request) {
-    QGPU_ASSIGN_OR_RETURN(const LaunchSpec spec, FromMessage(request));
-    const auto source = cache_.Get(spec);
-    if (absl::IsInvalidArgument(source.status()) || absl::IsUnimplemented(source.status())) {
-      v1::EngineJobReply refusal;
-      refusal.mutable_result()->set_outcome(v1::ORACLE_OUTCOME_REFUSED);
-      refusal.mutable_result()->set_message(std::string(source.status().message()));
-      return refusal;
-    }
-    QGPU_RETURN_IF_ERROR(source.status());
-    processes_.acquire();
-    auto reply = RunInChild(program_, MakeJob(engine, request, *source));
-    processes_.release();
-    return reply;
-  }
-
-  std::string program_;
-  PtxCache cache_;
-  std::counting_semaphore<kMaxOracleProcesses> processes_{kMaxOracleProcesses};
+  EngineSet& engines_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeOracleService(const std::string& program) {
-  return std::make_unique<OracleService>(program);
+std::unique_ptr<grpc::Service> MakeOracleService(EngineSet& engines) {
+  return std::make_unique<OracleService>(engines);
 }
 
 }  // namespace qgpu

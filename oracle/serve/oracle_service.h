@@ -1,8 +1,7 @@
-// The oracle's service: compiles once for each source, runs every request in a process of its own.
+// The oracle's service over its engines.
 #pragma once
 
 #include <memory>
-#include <string>
 
 namespace grpc {
 class Service;
@@ -10,7 +9,9 @@ class Service;
 
 namespace qgpu {
 
-// `program` is the oracle's own file, started again for every run; see RunInChild.
-std::unique_ptr<grpc::Service> MakeOracleService(const std::string& program);
+class EngineSet;
+
+// `engines` outlives the service.
+std::unique_ptr<grpc::Service> MakeOracleService(EngineSet& engines);
 
 }  // namespace qgpu
