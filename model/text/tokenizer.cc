@@ -44,10 +44,9 @@ absl::Status Tokenizer::Build(const TokenizerFile& file) {
   return AddAddedTokens(file);
 }
 
-void Tokenizer::SetToken(int32_t id, const std::string& text) {
+void Tokenizer::SetToken(int32_t id, const std::string& text, bool special) {
   if (static_cast<size_t>(id) >= tokens_.size()) tokens_.resize(static_cast<size_t>(id) + 1);
-  tokens_[id] = {text, BytesOfToken(text), true, false};
-  ids_[text] = id;
+  tokens_[id] = {text, BytesOfToken(text), true, special};
 }
 
 absl::Status Tokenizer::AddVocabulary(const TokenizerFile& file) {
@@ -56,7 +55,8 @@ absl::Status Tokenizer::AddVocabulary(const TokenizerFile& file) {
       return absl::InvalidArgumentError(fmt::format("model.vocab: \"{}\" and \"{}\" have the same id {}",
                                                     tokens_[token.id].text, token.text, token.id));
     }
-    SetToken(token.id, token.text);
+    SetToken(token.id, token.text, /*special=*/false);
+    ids_[token.text] = token.id;
     if (ignore_merges_) whole_pieces_[tokens_[token.id].bytes] = token.id;
   }
   for (int byte = 0; byte < 256; ++byte) {
@@ -92,18 +92,23 @@ absl::Status Tokenizer::AddMerges(const TokenizerFile& file) {
 }
 
 absl::Status Tokenizer::AddAddedTokens(const TokenizerFile& file) {
+  // As the reference numbers them, whatever the file says: behind the vocabulary, one after the other.
+  auto next = static_cast<int32_t>(file.vocabulary.size());
   for (const AddedToken& token : file.added) {
     const auto known = ids_.find(token.content);
-    if (known != ids_.end() ? known->second != token.id : Contains(token.id)) {
-      return absl::InvalidArgumentError(fmt::format("added_tokens: \"{}\" has id {}, but {}", token.content, token.id,
-                                                    known != ids_.end()
-                                                        ? fmt::format("the vocabulary gives it {}", known->second)
-                                                        : fmt::format("that is \"{}\"", tokens_[token.id].text)));
+    const int32_t expected = known != ids_.end() ? known->second : next;
+    if (token.id != expected || (known == ids_.end() && Contains(token.id))) {
+      return absl::InvalidArgumentError(fmt::format("added_tokens: \"{}\" has id {}, but its place is {}{}",
+                                                    token.content, token.id, expected,
+                                                    Contains(expected) ? ", where the vocabulary has a token" : ""));
     }
-    if (known == ids_.end()) SetToken(token.id, token.content);
-    tokens_[token.id].special = tokens_[token.id].special || token.special;
+    next = std::max(next, token.id + 1);
+    // It is found, and written out, in normalised form; its name is what the file says.
     std::string text = token.content;
     if (token.normalized && nfc_) NormalizeNfc(token.content, text);
+    const bool special = token.special || IsSpecial(token.id);
+    SetToken(token.id, text, special);
+    ids_[token.content] = token.id;
     (token.normalized ? normalized_added_ : raw_added_).Add(text, token);
   }
   return absl::OkStatus();

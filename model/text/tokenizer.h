@@ -60,7 +60,7 @@ class Tokenizer {
   absl::Status AddVocabulary(const TokenizerFile& file);
   absl::Status AddMerges(const TokenizerFile& file);
   absl::Status AddAddedTokens(const TokenizerFile& file);
-  void SetToken(int32_t id, const std::string& text);
+  void SetToken(int32_t id, const std::string& text, bool special);
 
   std::vector<Token> tokens_;  // by id
   absl::flat_hash_map<std::string, int32_t> ids_;

@@ -63,13 +63,18 @@ class Fields {
   absl::Status Check(const std::string& place, const json& object) {
     place_ = place.empty() ? "" : place + ".";
     if (!object.is_object()) return Refuse(place.empty() ? "the file" : place, "not an object");
+    if (const auto type = object.find("type"); type != object.end() && readers_.count("type") != 0) {
+      QGPU_RETURN_IF_ERROR(readers_.at("type")(*type));
+    }
+    for (const auto& [name, value] : object.items()) {
+      if (readers_.count(name) != 0) continue;
+      return Refuse(place_ + name, "this field is not known, and so not supported");
+    }
     for (const std::string& name : required_) {
       if (!object.contains(name)) return Refuse(place_ + name, "missing");
     }
     for (const auto& [name, value] : object.items()) {
-      const auto reader = readers_.find(name);
-      if (reader == readers_.end()) return Refuse(place_ + name, "this field is not known, and so not supported");
-      QGPU_RETURN_IF_ERROR(reader->second(value));
+      QGPU_RETURN_IF_ERROR(readers_.at(name)(value));
     }
     return absl::OkStatus();
   }
@@ -138,7 +143,11 @@ absl::Status ReadSplit(const std::string& place, const json& value, TokenizerFil
 constexpr size_t kMostSplits = 8;
 
 absl::Status ReadPreTokenizer(const json& value, TokenizerFile& file) {
-  if (TypeOf(value) != "Sequence") return ReadByteLevel("pre_tokenizer", value, &file);
+  const std::string type = TypeOf(value);
+  if (type == "ByteLevel") return ReadByteLevel("pre_tokenizer", value, &file);
+  if (type != "Sequence") {
+    return Refuse("pre_tokenizer", fmt::format("type \"{}\" is not supported, only Sequence and ByteLevel", type));
+  }
   const auto read_parts = [&](const json& parts) {
     if (!parts.is_array() || parts.empty() || parts.size() > kMostSplits) {
       return Refuse("pre_tokenizer.pretokenizers", fmt::format("not a list of 1 to {}", kMostSplits));
