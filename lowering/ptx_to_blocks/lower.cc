@@ -7,6 +7,7 @@
 #include "lowering/ptx_to_blocks/check_accesses.h"
 #include "lowering/ptx_to_blocks/emit.h"
 #include "lowering/ptx_to_blocks/expand_division.h"
+#include "lowering/ptx_to_blocks/expand_warp.h"
 #include "lowering/ptx_to_blocks/expand_memory.h"
 #include "lowering/ptx_to_blocks/if_convert.h"
 #include "lowering/ptx_to_blocks/narrow.h"
@@ -59,6 +60,7 @@ absl::StatusOr<Packed> PackAndEmit(IrFunction function, const LaunchFacts& facts
   }
   SplitConflictingEdges(function, selection);
   const FlowGraph flow = AnalyzeFlow(function);
+  QGPU_RETURN_IF_ERROR(CheckLanesTogether(function, flow, facts.block));
   const Layout layout = LayOutBlocks(flow);
   const Liveness live = AnalyzeLiveness(function, flow, selection);
   const PhiPlan phis = PlanPhis(function, flow, live);
@@ -127,16 +129,22 @@ absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
                         Translate(*input.module, *input.kernel, input.grid, input.block, layout));
   IrFunction& function = translation.function;
   function.source = input.module->name;
-  const LaunchFacts facts = FactsOf(input, translation.words);
+  LaunchFacts facts = FactsOf(input, translation.words);
   ExpandMemory(function, request.threads);
   Simplify(function);
   FoldAlignment(function, facts);
   Simplify(function);
-  QGPU_RETURN_IF_ERROR(Narrow(function, facts));
+  QGPU_RETURN_IF_ERROR(Narrow(function, facts, &translation.words));
+  facts = FactsOf(input, translation.words);
   Simplify(function);
   CheckAccesses(function, facts, layout);
   Simplify(function);
   DropNeedlessSerial(function);
+  if (HasCommonSteps(function)) {
+    while (FoldByShape(function, input.grid, input.block)) Simplify(function);
+    QGPU_RETURN_IF_ERROR(ExpandWarp(function, input.grid, input.block, layout));
+    Simplify(function);
+  }
   QGPU_RETURN_IF_ERROR(ExpandDivisions(function, facts));
   Simplify(function);
   while (ShareByteIndices(function)) Simplify(function);

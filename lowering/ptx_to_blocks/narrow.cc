@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <set>
 
-#include "lowering/ptx_to_blocks/expand.h"
+#include "lowering/ptx_to_blocks/halves.h"
 
 namespace qgpu::lower {
 namespace {
@@ -17,8 +16,12 @@ constexpr int64_t kMaxU32 = std::numeric_limits<uint32_t>::max();
 
 class Narrower {
  public:
-  Narrower(IrFunction& function, const LaunchFacts& facts)
-      : f_(function), flow_(AnalyzeFlow(function)), facts_(facts), ranges_(AnalyzeRanges(function, flow_, facts)) {}
+  Narrower(IrFunction& function, const LaunchFacts& facts, std::vector<ParameterWord>* words)
+      : f_(function),
+        flow_(AnalyzeFlow(function)),
+        facts_(facts),
+        ranges_(AnalyzeRanges(function, flow_, facts)),
+        halves_(function, ranges_, words) {}
 
   absl::Status Run() {
     std::vector<int> wide;
@@ -27,109 +30,22 @@ class Narrower {
         if (f_.at(value).type == Type::kI64) wide.push_back(value);
       }
     }
-    // Twins first, operands afterwards: phis refer to values that come later.
-    for (int value : wide) QGPU_RETURN_IF_ERROR(MakeTwin(value));
-    for (int value : wide) FillTwin(value);
+    QGPU_RETURN_IF_ERROR(halves_.Make(wide));
     for (int block : flow_.order) {
       const std::vector<int> list = f_.blocks[block].instructions;
-      for (int value : list) QGPU_RETURN_IF_ERROR(NarrowConsumer(value));
+      for (int value : list) NarrowConsumer(value);
     }
-    return absl::OkStatus();
+    return halves_.status();
   }
 
  private:
-  absl::Status Refuse(int value, const std::string& why) const {
-    const int origin = f_.at(value).origin;
-    const SlotOrigin at = origin < 0 ? SlotOrigin{} : f_.origins[origin];
-    const std::string cuda = at.cuda_line == 0 ? "" : fmt::format(" (CUDA line {})", at.cuda_line);
-    return absl::UnimplementedError(fmt::format("{}:{}{}: {}: {}", f_.source, at.ptx_line, cuda, at.text, why));
-  }
-
   const Range& RangeOf(int value) const { return ranges_[value]; }
   bool Proven(int value) const { return RangeOf(value).empty() || RangeOf(value).Within(-kProvenLimit, kProvenLimit); }
 
   int Const32(int64_t value) { return f_.Constant(Type::kI32, static_cast<uint64_t>(value)); }
 
-  // Adds an I32 instruction right after `after`, or at the top of its block's ordinary instructions for a phi.
-  int InsertAfter(int after, IrOp op, std::vector<int> args) {
-    const int block = f_.at(after).block;
-    const std::vector<int>& list = f_.blocks[block].instructions;
-    auto at = std::find(list.begin(), list.end(), after) + 1;
-    if (op != IrOp::kPhi) {
-      while (at != list.end() && f_.at(*at).op == IrOp::kPhi) ++at;
-    }
-    IrInstruction in;
-    in.op = op;
-    in.type = Type::kI32;
-    in.args = std::move(args);
-    in.origin = f_.at(after).origin;
-    return f_.Add(block, std::move(in), static_cast<int>(at - list.begin()));
-  }
-
-  // ---- the low half of every 64-bit value ----
-
-  absl::Status MakeTwin(int value) {
-    const IrInstruction in = f_.at(value);
-    if (in.op == IrOp::kSignExt || in.op == IrOp::kZeroExt) {
-      low_[value] = in.args[0];
-      return absl::OkStatus();
-    }
-    if (HighProduct(value)) return absl::OkStatus();
-    if (in.op == IrOp::kShr || in.op == IrOp::kSar) {
-      const bool fits =
-          in.op == IrOp::kShr ? RangeOf(in.args[0]).Within(0, kMaxU32) : RangeOf(in.args[0]).Within(kMin32, kMax32);
-      if (!fits) return Refuse(value, "shifts bits of a 64-bit value down that are not known to be copies of its sign");
-    }
-    if ((in.op == IrOp::kShl || in.op == IrOp::kShr || in.op == IrOp::kSar) && f_.at(in.args[1]).type != Type::kI32) {
-      return Refuse(value, "has a shift amount of 64 bits");
-    }
-    low_[value] = InsertAfter(value, in.op, {});
-    return absl::OkStatus();
-  }
-
-  // The upper half of a product of two 32-bit numbers, shifted down further: how LLVM divides by constants.
-  bool HighProduct(int value) {
-    const IrInstruction in = f_.at(value);
-    if ((in.op != IrOp::kShr && in.op != IrOp::kSar) || !f_.IsConstant(in.args[1])) return false;
-    const IrInstruction product = f_.at(in.args[0]);
-    const uint64_t amount = f_.at(in.args[1]).immediate;
-    const IrOp extend = in.op == IrOp::kShr ? IrOp::kZeroExt : IrOp::kSignExt;
-    if (product.op != IrOp::kMul || f_.at(product.args[0]).op != extend || amount < 32 || amount > 63) return false;
-    const IrInstruction& factor = f_.at(product.args[1]);
-    const bool is_signed = in.op == IrOp::kSar;
-    const auto number = static_cast<int64_t>(factor.immediate);
-    const bool small = is_signed ? number >= kMin32 && number <= kMax32 : number >= 0 && number <= kMaxU32;
-    if (factor.op != extend && !(factor.op == IrOp::kConst && small)) return false;
-    const int a = f_.at(product.args[0]).args[0];
-    const int b = factor.op == extend ? factor.args[0] : Const32(number);
-    int last = value;
-    const Emit32Function emit = [&](IrOp op, std::vector<int> args) {
-      last = InsertAfter(last, op, std::move(args));
-      return last;
-    };
-    const int high = ExpandHighProduct(f_, emit, a, b, is_signed);
-    low_[value] = emit(in.op, {high, Const32(static_cast<int64_t>(amount) - 32)});
-    filled_.insert(value);
-    return true;
-  }
-
-  int Low(int value) {
-    const IrInstruction& in = f_.at(value);
-    if (in.type != Type::kI64) return value;
-    if (in.op == IrOp::kConst) return f_.Constant(Type::kI32, in.immediate);
-    if (in.op == IrOp::kSpecial) return f_.Special(Type::kI32, static_cast<int>(in.immediate));
-    return low_.at(value);
-  }
-
-  void FillTwin(int value) {
-    const IrInstruction in = f_.at(value);
-    if (in.op == IrOp::kSignExt || in.op == IrOp::kZeroExt || filled_.count(value) != 0) return;
-    std::vector<int> args;
-    for (int arg : in.args) args.push_back(Low(arg));
-    IrInstruction& twin = f_.at(low_.at(value));
-    twin.args = std::move(args);
-    twin.phi_blocks = in.phi_blocks;
-  }
+  int Low(int value) { return halves_.Low(value); }
+  int InsertAfter(int after, IrOp op, std::vector<int> args) { return halves_.InsertAfter(after, op, std::move(args)); }
 
   // ---- addresses ----
 
@@ -180,14 +96,14 @@ class Narrower {
           if (!Proven(term) || Magnitude(term) > small || (in.op == IrOp::kSub && known == 0)) continue;
           const int checked = Checked(unknown, small - Magnitude(term));
           return checked < 0 ? -1
-                             : InsertAfter(low_.at(value), in.op,
+                             : InsertAfter(halves_.PlaceOf(value), in.op,
                                            known == 1 ? std::vector<int>{checked, Low(term)}
                                                       : std::vector<int>{Low(term), checked});
         }
         return -1;
       case IrOp::kSelect: {
         const int a = Checked(in.args[1], small), b = Checked(in.args[2], small);
-        return a < 0 || b < 0 ? -1 : InsertAfter(low_.at(value), IrOp::kSelect, {in.args[0], a, b});
+        return a < 0 || b < 0 ? -1 : InsertAfter(halves_.PlaceOf(value), IrOp::kSelect, {in.args[0], a, b});
       }
       case IrOp::kPhi:
         return CheckedPhi(value, small);
@@ -209,9 +125,9 @@ class Narrower {
       if (std::abs(number / 2) <= kProvenLimit / factor / 2) result = Const32(number * factor);
     } else if (in.op == IrOp::kSelect) {
       const int a = Scaled(in.args[1], factor), b = Scaled(in.args[2], factor);
-      if (a >= 0 && b >= 0) result = InsertAfter(low_.at(index), IrOp::kSelect, {in.args[0], a, b});
+      if (a >= 0 && b >= 0) result = InsertAfter(halves_.PlaceOf(index), IrOp::kSelect, {in.args[0], a, b});
     } else if (in.op == IrOp::kPhi) {
-      result = InsertAfter(low_.at(index), IrOp::kPhi, {});
+      result = InsertAfter(halves_.PlaceOf(index), IrOp::kPhi, {});
       scaled_[{index, factor}] = result;
       for (size_t i = 0; i < in.args.size(); ++i) {
         const int arg = Scaled(in.args[i], factor);
@@ -247,7 +163,7 @@ class Narrower {
     if (induction.step_low < -small || induction.step_high > small) return -1;
     const int64_t step = std::max(std::abs(induction.step_low), std::abs(induction.step_high));
     if (facts_.token_budget > small / std::max<int64_t>(step, 1)) return -1;
-    const int phi = InsertAfter(low_.at(value), IrOp::kPhi, {});
+    const int phi = InsertAfter(halves_.PlaceOf(value), IrOp::kPhi, {});
     checked_[{value, small}] = phi;
     const IrInstruction in = f_.at(value);
     for (size_t i = 0; i < in.args.size(); ++i) {
@@ -259,7 +175,7 @@ class Narrower {
         if (arg < 0) return -1;
       } else {
         const int constant = f_.at(in.args[i]).args[1];
-        arg = InsertAfter(low_.at(in.args[i]), IrOp::kAdd, {phi, Low(constant)});
+        arg = InsertAfter(halves_.PlaceOf(in.args[i]), IrOp::kAdd, {phi, Low(constant)});
         checked_[{in.args[i], small}] = arg;
       }
       f_.at(phi).args.push_back(arg);
@@ -270,13 +186,13 @@ class Narrower {
 
   // ---- what takes 64-bit values and gives something else ----
 
-  absl::Status NarrowConsumer(int value) {
+  void NarrowConsumer(int value) {
     const IrInstruction in = f_.at(value);
     if (in.op == IrOp::kTruncate) {
       f_.at(value).op = IrOp::kAdd;  // a copy, which Simplify removes
       f_.at(value).args = {Low(in.args[0]), Const32(0)};
     } else if (in.op == IrOp::kCompare && f_.at(in.args[0]).type == Type::kI64) {
-      return NarrowCompare(value);
+      NarrowCompare(value);
     } else if ((in.op == IrOp::kLoad || in.op == IrOp::kStore) && f_.at(in.args[0]).type == Type::kI32) {
       f_.at(value).immediate = static_cast<uint32_t>(in.immediate);  // an address that wraps, see CheckAccesses
     } else if (in.op == IrOp::kLoad || in.op == IrOp::kStore) {
@@ -289,53 +205,46 @@ class Narrower {
         f_.at(value).immediate = 0;
       }
       if (address < 0) {
-        return Refuse(
-            value,
-            "this address is neither proven nor checked to stay within the machine's 32-bit addresses for these "
-            "arguments; a 32-bit int index into the array (a[i * stride]) is checked");
+        address = InsideOrOutOfRange(value, in.args[0], in.immediate);
+        f_.at(value).immediate = 0;
       }
       f_.at(value).args[0] = address;
       f_.at(value).immediate = static_cast<uint32_t>(f_.at(value).immediate);
     }
-    return absl::OkStatus();
   }
 
-  absl::Status NarrowCompare(int value) {
+  // The lower half of base + offset where that is all of it, otherwise an address that is out of range.
+  int InsideOrOutOfRange(int access, int base, uint64_t offset) {
+    PairMath math = halves_.InFrontOf(access);
+    const Pair added = {Const32(static_cast<uint32_t>(offset)), Const32(static_cast<uint32_t>(offset >> 32))};
+    const Pair address = offset == 0 ? halves_.Both(base) : math.Sum(halves_.Both(base), added);
+    return math.Select(math.Test(Compare::kEq, address.high, Const32(0)), address.low, Const32(kProvenLimit));
+  }
+
+  void NarrowCompare(int value) {
     const IrInstruction in = f_.at(value);
     const Range a = RangeOf(in.args[0]), b = RangeOf(in.args[1]);
     const bool as_unsigned = a.Within(0, kMaxU32) && b.Within(0, kMaxU32);
     const bool as_signed = a.Within(kMin32, kMax32) && b.Within(kMin32, kMax32);
-    if (!as_unsigned && !as_signed)
-      return Refuse(value, "compares 64-bit values that are not proven to fit in 32 bits");
+    if (!as_unsigned && !as_signed) {
+      const int result =
+          halves_.InFrontOf(value).Compared(in.compare, halves_.Both(in.args[0]), halves_.Both(in.args[1]));
+      f_.at(value).op = IrOp::kPredOr;  // a copy, which Simplify removes
+      f_.at(value).args = {result, f_.Constant(Type::kPredicate, 0)};
+      return;
+    }
     IrInstruction& out = f_.at(value);
     out.args = {Low(in.args[0]), Low(in.args[1])};
     // Where both fit int32 but not both are positive, the unsigned order of sign-extended values is that of their low
     // halves.
     out.compare = as_unsigned ? Unsigned(in.compare) : in.compare;
-    return absl::OkStatus();
-  }
-
-  static Compare Unsigned(Compare compare) {
-    switch (compare) {
-      case Compare::kLtS:
-        return Compare::kLtU;
-      case Compare::kLeS:
-        return Compare::kLeU;
-      case Compare::kGtS:
-        return Compare::kGtU;
-      case Compare::kGeS:
-        return Compare::kGeU;
-      default:
-        return compare;
-    }
   }
 
   IrFunction& f_;
   const FlowGraph flow_;
   const LaunchFacts& facts_;
   const std::vector<Range> ranges_;
-  std::set<int> filled_;                            // values whose twin has its operands already
-  std::map<int, int> low_;                          // of instructions; constants and special words: Low
+  Halves halves_;
   std::map<std::pair<int, int64_t>, int> scaled_;   // by value and factor
   std::map<std::pair<int, int64_t>, int> checked_;  // by value and what is added
 };
@@ -361,6 +270,8 @@ void FoldAlignment(IrFunction& function, const LaunchFacts& facts) {
   }
 }
 
-absl::Status Narrow(IrFunction& function, const LaunchFacts& facts) { return Narrower(function, facts).Run(); }
+absl::Status Narrow(IrFunction& function, const LaunchFacts& facts, std::vector<ParameterWord>* words) {
+  return Narrower(function, facts, words).Run();
+}
 
 }  // namespace qgpu::lower

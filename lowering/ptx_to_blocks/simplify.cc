@@ -235,6 +235,9 @@ class Folder {
     const Compare compare = f_.at(value).compare;
     const int a = f_.at(value).args[0], b = f_.at(value).args[1];
     if (a == b) return f_.Constant(Type::kPredicate, CompareValues(compare, 0, 0, Type::kI32));
+    if (ConstantOf(b) == uint64_t{0} && (compare == Compare::kLtU || compare == Compare::kGeU)) {
+      return f_.Constant(Type::kPredicate, compare == Compare::kGeU);
+    }
     // A number that was made from a predicate: compare(p ? x : y, z).
     const IrInstruction select = f_.at(a);
     if (select.op == IrOp::kSelect && f_.IsConstant(b) && f_.IsConstant(select.args[1]) &&
