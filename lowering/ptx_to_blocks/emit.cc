@@ -173,7 +173,7 @@ class Emitter {
       in.op = slot.op;
       in.a = SourceCode(slot.a, s);
       in.b = SourceCode(slot.b, s);
-      in.c = SourceCode(slot.c, s);
+      in.c = slot.pairs ? 1 : SourceCode(slot.c, s);
       if (slot.b.kind == Place::Kind::kImmediate) in.immediate = slot.b.number;
       in.guard = GuardCode(slot.guard);
       in.negate = slot.negate;

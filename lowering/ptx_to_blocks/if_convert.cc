@@ -13,7 +13,8 @@ bool IsShortSide(const IrFunction& function, const FlowGraph& flow, int side, in
   if (block.serial) return false;
   if (static_cast<int>(block.instructions.size()) > kMaxPredicatedInstructions) return false;
   return std::all_of(block.instructions.begin(), block.instructions.end(),
-                     [&](int value) { return function.at(value).op != IrOp::kPhi && function.at(value).guard < 0; });
+                     [&](int value) { return function.at(value).op != IrOp::kPhi && function.at(value).guard < 0 &&
+                                                       !IsConvergent(function.at(value).op); });
 }
 
 class Converter {

@@ -111,7 +111,7 @@ class Packer {
   // Whether the rules of order let node n be in the current machine block, whatever its slot.
   bool MayGoHere(int n) const {
     const Node& node = nodes_[n];
-    if (InAbove() && (node.is_load || node.is_store)) return false;
+    if (InAbove() && (node.is_load || node.is_store || node.is_convergent)) return false;
     for (int other : p_.strictly_after[n]) {
       if (at_[other].block < 0 || at_[other].block == current()) return false;
     }
@@ -167,6 +167,7 @@ class Packer {
     out.op = node.op;
     out.value = node.value;
     out.origin = node.origin;
+    out.pairs = node.pairs;
     Source b = node.b;
     if (node.shift_as_multiply && !SlotCanExecute(slot, Op::kShl)) {
       out.op = Op::kMad;

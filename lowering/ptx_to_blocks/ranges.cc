@@ -132,6 +132,8 @@ class Analysis {
         return {std::min(args[0].low, args[1].low), std::min(args[0].high, args[1].high)};
       case IrOp::kMaxS:
         return {std::max(args[0].low, args[1].low), std::max(args[0].high, args[1].high)};
+      case IrOp::kLaneBallot:
+        return {0, 15};
       case IrOp::kPopc:
       case IrOp::kClz:
         return {0, 32};

@@ -258,6 +258,7 @@ std::vector<bool> FindUniform(const IrFunction& function, const FlowGraph& flow,
       for (int value : function.blocks[block].instructions) {
         if (!uniform[value]) continue;
         bool now = function.at(value).op != IrOp::kPhi || !divergent;
+        if (function.at(value).op == IrOp::kLaneBallot) continue;
         now = now && !(function.blocks[block].serial && function.at(value).op == IrOp::kLoad);
         ForEachOperand(function.at(value), [&](int operand) { now = now && uniform[operand]; });
         if (!now) {

@@ -31,6 +31,7 @@ struct SlotPlan {
   Place a, b, c;
   Place guard;  // kNone, kSlot or kRegister
   bool negate = false;
+  bool pairs = false;  // of a shuffle: segments of two lanes
   int value = -1;     // the IR value it computes; -1: none
   int variable = -1;  // the phi variable it writes; -1: none
   Source helper;      // what it only brings into reach of later slots; kNone: not a helper

@@ -154,10 +154,31 @@ class Selector {
         node.op = Op::kPSet;
         SetGuard(node, in.args[0], true);
         break;
+      case IrOp::kLaneShuffle:
+        SelectShuffle(in, node);
+        break;
+      case IrOp::kLaneBallot:
+        node.is_convergent = true;
+        if (!f_.IsConstant(in.args[0])) {
+          node.op = Op::kBallot;
+          SetGuard(node, in.args[0], false);
+        } else {
+          node.op = f_.at(in.args[0]).immediate != 0 ? Op::kBallot : Op::kAnd;  // of all lanes, or 0
+        }
+        break;
       default:
         SelectPlain(in, node);
     }
     return node;
+  }
+
+  void SelectShuffle(const IrInstruction& in, Node& node) const {
+    static constexpr Op ops[] = {Op::kShflUp, Op::kShflDown, Op::kShflBfly, Op::kShflIdx};
+    node.op = ops[in.immediate % kPairSegments];
+    node.is_convergent = true;
+    node.pairs = in.immediate >= kPairSegments;
+    node.a = SourceOf(in.args[0]);
+    node.b = SourceOf(in.args[1]);
   }
 
   void SelectPlain(const IrInstruction& in, Node& node) const {

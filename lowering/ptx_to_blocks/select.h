@@ -37,6 +37,8 @@ struct Node {
   bool shift_as_multiply = false;  // a shl by B's immediate that a multiply slot can do as a mad
   int origin = -1;
   bool is_load = false, is_store = false;
+  bool is_convergent = false;  // a shuffle or ballot: its pass has the lanes of its own basic block
+  bool pairs = false;          // of a shuffle: segments of two lanes
   bool constant_memory = false;
   bool has_effect = false;  // stores and volatile loads: needed although nothing uses their value
 
