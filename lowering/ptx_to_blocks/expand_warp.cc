@@ -8,6 +8,7 @@
 #include <set>
 
 #include "lowering/ptx_to_blocks/ranges.h"
+#include "lowering/ptx_to_blocks/select.h"
 #include "lowering/ptx_to_blocks/uniformity.h"
 
 namespace qgpu::lower {
@@ -365,14 +366,42 @@ class Expander {
     // Who votes must be together; the barrier that bar.red is does that as well.
     const bool apart = uniformity_.block[Home()] != Spread::kUniform || uniformity_.skewed[Home()];
     if (of_block && (OneMachineWarp() || apart)) Barrier();
+    const size_t exchanges = exchanges_.size();
     QGPU_ASSIGN_OR_RETURN(const int ballot, Ballot(in.args[0]));
+    if (of_block && !OneMachineWarp() && !apart && exchanges_.size() == exchanges) Barrier();
     if (f_.IsConstant(in.args[0]) && f_.at(in.args[0]).immediate != 0) live_masks_[step_] = true;
     Replace(ballot);
     return absl::OkStatus();
   }
 
-  // Bits of all live threads with `predicate`.
+  // Bits of all live threads with `predicate`. One that was worked out before, also of the opposite, serves where
+  // nobody can have exited since.
   absl::StatusOr<int> Ballot(int predicate) {
+    bool negate = false;
+    const int base = StripNegations(f_, predicate, &negate);
+    int opposite = -1;
+    for (const Known& known : known_ballots_) {
+      if (known.predicate != base || !StillHolds(known)) continue;
+      if (known.negate == negate) return known.value;
+      opposite = known.value;
+    }
+    if (opposite >= 0 && !MayHaveExited()) return Emit(IrOp::kXor, {opposite, Const(AllThreads())});
+    QGPU_ASSIGN_OR_RETURN(const int value, NewBallot(predicate));
+    known_ballots_.push_back({base, negate, Home(), value});
+    return value;
+  }
+
+  struct Known {
+    int predicate;
+    bool negate;
+    int home, value;
+  };
+  bool StillHolds(const Known& known) const {
+    return !uniformity_.MayExitBetween(known.home, Home()) &&
+           AnalyzeFlow(f_).Dominates(f_.at(known.value).block, f_.at(step_).block);
+  }
+
+  absl::StatusOr<int> NewBallot(int predicate) {
     BringTogether();
     const int nibble = Emit(IrOp::kLaneBallot, {predicate});
     if (OneMachineWarp()) return nibble;
@@ -406,17 +435,9 @@ class Expander {
                        [&](const auto& other) { return uniformity_.MayExitBetween(Home(), other.second); });
   }
 
-  // The live threads. One that was worked out before serves where nobody can have exited since.
   absl::StatusOr<int> LiveThreads() {
     if (!MayHaveExited()) return Const(AllThreads());
-    const FlowGraph flow = AnalyzeFlow(f_);
-    for (const auto& [home, value] : known_live_) {
-      if (uniformity_.MayExitBetween(home, Home()) || !flow.Dominates(f_.at(value).block, f_.at(step_).block)) continue;
-      return value;
-    }
-    QGPU_ASSIGN_OR_RETURN(const int live, Ballot(True()));
-    known_live_.push_back({Home(), live});
-    return live;
+    return Ballot(True());
   }
 
   // ---- matches ----
@@ -615,11 +636,11 @@ class Expander {
   MemoryLayout& layout_;
   const int threads_;
   Uniformity uniformity_;
-  std::map<int, int> first_home_;                // [common step]: its block before anything was expanded
-  int step_ = -1;                                // the one that is being expanded
-  std::set<int> together_;                       // blocks behind barriers: lanes are together there
-  std::map<int, bool> live_masks_;               // values that name all live threads of where they are
-  std::vector<std::pair<int, int>> known_live_;  // home, value
+  std::map<int, int> first_home_;   // [common step]: its block before anything was expanded
+  int step_ = -1;                   // the one that is being expanded
+  std::set<int> together_;          // blocks behind barriers: lanes are together there
+  std::map<int, bool> live_masks_;  // values that name all live threads of where they are
+  std::vector<Known> known_ballots_;
   std::optional<Buffer> value_words_[2], ballot_words_;
   std::vector<Exchange> exchanges_;
 };
