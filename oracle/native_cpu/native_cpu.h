@@ -22,7 +22,7 @@
 namespace qgpu {
 
 struct NativeCpuLimits {
-  uint32_t memory_words = 126;             // global memory ends here even where the arena is larger, as on the machine
+  uint32_t memory_words = 126;             // global memory ends here, as on the machine: behind the arena are zeros
   int64_t backward_branches = 20'000'000;  // of all threads together
   int64_t wall_ms = 10'000;
 };

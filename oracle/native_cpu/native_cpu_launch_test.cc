@@ -330,15 +330,15 @@ end:)",
 }
 
 TEST(NativeCpuLaunch, ReportsAccessesOutOfRange) {
-  NativeRun run = Failure(".loc 1 17 3\nst.global.u32 [%o+4], 1;", Threads(2));
+  NativeRun run = Failure("st.global.u32 [%o], 1;\n.loc 1 17 3\nst.global.u32 [%o+492], 1;", Threads(2));
   EXPECT_EQ(run.end, NativeEnd::kOutOfRange);
-  EXPECT_EQ(run.address, 16u);
+  EXPECT_EQ(run.address, 504u);
   EXPECT_THAT(run.thread, ElementsAre(1, 0, 0));
   EXPECT_EQ(run.cuda_line, 17);
   EXPECT_EQ(run.message,
-            "t.ptx:21 (CUDA line 17): address out of range: 4 bytes at global address 0x10, in thread "
+            "t.ptx:22 (CUDA line 17): address out of range: 4 bytes at global address 0x1f8, in thread "
             "(1, 0, 0) of block (0, 0, 0)");
-  EXPECT_THAT(run.memory, ElementsAre(0, 0, 0, 1)) << "what was stored before the trap stays";
+  EXPECT_THAT(run.memory, ElementsAre(0, 0, 1, 1)) << "what was stored before the trap stays";
   for (const char* access :
        {"st.global.u32 [0], 1;", "ld.u32 %r3, [0];", "ld.global.u8 %r3, [3];", "ld.global.u32 %r3, [%in+-4];",
         "st.const.u32 [0], 1;", "ld.shared.u32 %r3, [0];", "ld.local.u32 %r3, [0];",
@@ -349,6 +349,8 @@ TEST(NativeCpuLaunch, ReportsAccessesOutOfRange) {
 }
 
 TEST(NativeCpuLaunch, MemoryEndsWhereTheMachinesDoes) {
+  EXPECT_THAT(Output("st.global.u32 [400], 7; ld.global.u32 %r3, [400]; st.global.u32 [%o], %r3;", Threads(1)),
+              ElementsAre(7));
   Launch launch = Threads(1, 200);
   EXPECT_EQ(Failure("st.global.u32 [500], 1;", launch).end, NativeEnd::kDone);
   EXPECT_EQ(Failure("st.global.u32 [504], 1;", launch).end, NativeEnd::kOutOfRange);

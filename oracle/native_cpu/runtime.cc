@@ -385,7 +385,11 @@ uint32_t BlockRunner::WarpOperation(Thread& thread, WarpOp operation, uint32_t m
 
 RunResult RunGrid(CompiledKernel kernel, const Footprint& footprint, const LaunchShape& shape,
                   const NativeCpuLimits& limits, std::vector<uint32_t>* arena) {
-  return BlockRunner(kernel, footprint, shape, limits, arena).Run();
+  const size_t words = arena->size();
+  arena->resize(std::max<size_t>(words, limits.memory_words));
+  const RunResult result = BlockRunner(kernel, footprint, shape, limits, arena).Run();
+  arena->resize(words);
+  return result;
 }
 
 void* AccessMemory(ThreadContext* thread, uint32_t space, uint64_t address, uint32_t bytes, uint32_t is_store,

@@ -244,6 +244,13 @@ absl::Status FunctionTranslator::Fence() {
   return Finish(0);
 }
 
+// There is no cache to fetch into, and no address is too bad to be fetched.
+absl::Status FunctionTranslator::Prefetch() {
+  if (instruction_->opcode == "prefetch") TakeOneOf("global local");
+  if (TakeOneOf("L1 L2 L2::evict_last L2::evict_normal").empty()) return Unsupported();
+  return Finish(1);
+}
+
 absl::Status FunctionTranslator::Nanosleep() {
   QGPU_RETURN_IF_ERROR(TakeType("u32").status());
   QGPU_RETURN_IF_ERROR(Finish(1));

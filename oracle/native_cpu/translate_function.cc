@@ -96,6 +96,8 @@ const std::unordered_map<std::string_view, FunctionTranslator::Handler>& Functio
       {"match", &F::Match},
       {"fence", &F::Fence},
       {"membar", &F::Fence},
+      {"prefetch", &F::Prefetch},
+      {"prefetchu", &F::Prefetch},
       {"nanosleep", &F::Nanosleep},
       {"isspacep", &F::Isspacep},
       {"activemask", &F::Activemask},

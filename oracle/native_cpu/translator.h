@@ -240,6 +240,7 @@ class FunctionTranslator {
   absl::Status Match();
   absl::Status Activemask();
   absl::Status Fence();
+  absl::Status Prefetch();
   absl::Status Nanosleep();
   Value WarpOperation(WarpOp operation, Value value, Value lane, Value clamp, Value members);
   void JumpTo(int label);
