@@ -93,6 +93,8 @@ struct NodeRow {
   // Workers only.
   std::string circuit_hash, circuit_sha256, base, form;
   int base_hidden = 0, layers = 0, added_width = 0;
+  // Oracles only: who runs natively and who does not and why, for the run's manifest; not kept with the node.
+  std::vector<std::pair<std::string, std::string>> engines;
 };
 
 struct RunRow {

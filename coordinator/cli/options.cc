@@ -41,6 +41,9 @@ void AddRunSuiteOptions(CLI::App& command, RunSuiteOptions& options) {
   command.add_option("--oracle", options.oracle, "HOST:PORT of the oracle; default: one is started here");
   command.add_option("--worker-program", options.worker_program, "program of the local worker");
   command.add_option("--oracle-program", options.oracle_program, "program of the local oracle");
+  command.add_option("--native", options.native, "who runs natively in the local oracle; see qgpu-oracle --help")
+      ->check(CLI::IsMember({"auto", "native-cuda", "native-cpu", "golden"}));
+  command.add_option("--golden", options.golden, "golden file of the local oracle: it answers in place of a device");
   command.add_option("--launch-limit", options.launch_limit_s, "seconds that a launch of the model may take")
       ->check(CLI::Range(1, 86'400))
       ->capture_default_str();

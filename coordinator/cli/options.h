@@ -29,6 +29,7 @@ struct RunSuiteOptions {
   std::vector<std::string> nodes;              // HOST:PORT; none: a local worker
   std::string oracle;                          // HOST:PORT; empty: a local one
   std::string worker_program, oracle_program;  // of the local ones; empty: those beside this program
+  std::string native, golden;                  // of the local oracle: its --native and --golden; empty: its defaults
   int launch_limit_s = 120, native_limit_s = 20;
   TlsFiles tls;
   bool insecure = false;

@@ -31,7 +31,9 @@ std::string ProgramPath(const std::string& given, const std::string& name) {
 absl::StatusOr<Parties> Connect(const RunSuiteOptions& options) {
   Parties parties;
   if (options.oracle.empty()) {
-    const LocalCommand command{"local", ProgramPath(options.oracle_program, "qgpu-oracle"), {}};
+    LocalCommand command{"local", ProgramPath(options.oracle_program, "qgpu-oracle"), {}};
+    if (!options.native.empty()) command.arguments = {"--native", options.native};
+    if (!options.golden.empty()) command.arguments.insert(command.arguments.end(), {"--golden", options.golden});
     QGPU_ASSIGN_OR_RETURN(parties.oracle, StartLocalOracle(command));
   } else {
     QGPU_ASSIGN_OR_RETURN(const Address address, ParseAddress(options.oracle));
@@ -62,6 +64,9 @@ absl::StatusOr<std::vector<ReportTarget>> ReportTargets(const RunSuiteOptions& o
 absl::StatusOr<RunPlan> MakePlan(const RunSuiteOptions& options, const std::string& command_line) {
   if (!options.circuit.empty() && !options.nodes.empty()) {
     return absl::InvalidArgumentError("--circuit is for the local worker; with --node, give it to the worker");
+  }
+  if (!options.oracle.empty() && !(options.native + options.golden).empty()) {
+    return absl::InvalidArgumentError("--native and --golden are for the local oracle; with --oracle, give them to it");
   }
   QGPU_ASSIGN_OR_RETURN(SelectedCases selected, SelectCases(options));
   RunPlan plan;

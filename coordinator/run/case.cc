@@ -54,6 +54,7 @@ std::optional<Settled> SettledByOracle(const OracleRun& run) {
     case OracleOutcome::kRefused:
       return Settled{CaseStatus::kError, message};
     case OracleOutcome::kUnsupported:
+    case OracleOutcome::kNotRun:
       return Settled{CaseStatus::kUnsupported, message};
     case OracleOutcome::kTimeout:
       return Settled{CaseStatus::kTimeout, message};

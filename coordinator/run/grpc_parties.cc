@@ -104,6 +104,8 @@ OracleOutcome FromMessage(v1::OracleOutcome outcome) {
       return OracleOutcome::kUnsupported;
     case v1::ORACLE_OUTCOME_TIMEOUT:
       return OracleOutcome::kTimeout;
+    case v1::ORACLE_OUTCOME_NOT_RUN:
+      return OracleOutcome::kNotRun;
     default:
       return OracleOutcome::kCrash;
   }
@@ -120,7 +122,12 @@ class GrpcOracle final : public OracleClient {
     context.set_wait_for_ready(true);
     v1::DescribeOracleReply reply;
     QGPU_RETURN_IF_ERROR(FromGrpcStatus(stub_->Describe(&context, {}, &reply), what_));
-    return MakeNodeRow("oracle", party_.name, party_.address.ToString(), qgpu::FromMessage(reply.program()));
+    NodeRow node = MakeNodeRow("oracle", party_.name, party_.address.ToString(), qgpu::FromMessage(reply.program()));
+    for (const v1::Engine& engine : reply.engines()) {
+      if (engine.answers_native()) node.engines.push_back({"native engine", engine.witness()});
+      if (!engine.not_run().empty()) node.engines.push_back({engine.name(), "not run: " + engine.not_run()});
+    }
+    return node;
   }
 
   absl::StatusOr<OracleRun> RunNative(const LaunchSpec& spec, int64_t time_limit_ms, std::stop_token stop) override {

@@ -48,7 +48,7 @@ class WorkerClient {
   virtual std::string DeathNote() { return ""; }
 };
 
-enum class OracleOutcome { kDone, kTrap, kBudget, kRefused, kUnsupported, kTimeout, kCrash };
+enum class OracleOutcome { kDone, kTrap, kBudget, kRefused, kUnsupported, kTimeout, kCrash, kNotRun };
 
 struct OracleRun {
   OracleOutcome outcome = OracleOutcome::kCrash;

@@ -70,6 +70,7 @@ absl::Status SuiteRun::Begin() {
   run_.repetitions = plan_.repetitions;
   run_.suites = plan_.suites;
   run_.manifest = plan_.manifest;
+  for (const NodeRow& node : nodes) run_.manifest.insert(run_.manifest.end(), node.engines.begin(), node.engines.end());
   QGPU_ASSIGN_OR_RETURN(run_.id, store_.BeginRun(run_));
   std::vector<int64_t> worker_ids;
   for (const NodeRow& node : nodes) {

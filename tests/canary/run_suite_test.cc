@@ -67,6 +67,7 @@ class FakeOracle : public OracleClient {
     NodeRow node;
     node.role = "oracle";
     node.name = "fake";
+    node.engines = {{"native engine", "native-cpu (fake)"}, {"native-cuda", "not run: no device"}};
     return node;
   }
   absl::StatusOr<OracleRun> RunNative(const LaunchSpec& spec, int64_t, std::stop_token) override {
@@ -272,16 +273,23 @@ TEST_F(RunSuiteFakes, TheOracleIsAskedAgainAndThenGivenUp) {
 
 TEST_F(RunSuiteFakes, WhatTheNativeEngineCannotSayIsNoPass) {
   FakeWorker worker("a");
-  const std::pair<OracleOutcome, CaseStatus> outcomes[] = {{OracleOutcome::kTimeout, CaseStatus::kTimeout},
-                                                           {OracleOutcome::kCrash, CaseStatus::kCrash},
-                                                           {OracleOutcome::kRefused, CaseStatus::kError},
-                                                           {OracleOutcome::kUnsupported, CaseStatus::kUnsupported},
-                                                           {OracleOutcome::kTrap, CaseStatus::kFail}};
+  const std::pair<OracleOutcome, CaseStatus> outcomes[] = {
+      {OracleOutcome::kTimeout, CaseStatus::kTimeout},    {OracleOutcome::kCrash, CaseStatus::kCrash},
+      {OracleOutcome::kRefused, CaseStatus::kError},      {OracleOutcome::kUnsupported, CaseStatus::kUnsupported},
+      {OracleOutcome::kNotRun, CaseStatus::kUnsupported}, {OracleOutcome::kTrap, CaseStatus::kFail}};
   for (const auto& [outcome, status] : outcomes) {
     oracle_.native_outcome = outcome;
     const auto report = Run({&worker});
     EXPECT_EQ(report->items[0].status, status);
   }
+}
+
+TEST_F(RunSuiteFakes, TheManifestSaysWhoRanNativelyAndWhoDidNot) {
+  FakeWorker worker("a");
+  const auto report = Run({&worker});
+  EXPECT_THAT(report->run.manifest,
+              testing::IsSupersetOf({std::pair<std::string, std::string>("native engine", "native-cpu (fake)"),
+                                     {"native-cuda", "not run: no device"}}));
 }
 
 TEST_F(RunSuiteFakes, AKernelThatKillsTheLoweringCostsItsCaseOnly) {
