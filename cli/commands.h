@@ -20,6 +20,8 @@ void AddDisasmCommand(CLI::App& app, Action& action);   // disasm_command.cc
 void AddBuildCommand(CLI::App& app, Action& action);    // build_command.cc
 void AddCorruptCommand(CLI::App& app, Action& action);  // corrupt_command.cc
 void AddExportCommand(CLI::App& app, Action& action);   // export_command.cc
+void AddInspectCommand(CLI::App& app, Action& action);  // inspect_command.cc
+void AddLogitsCommand(CLI::App& app, Action& action);   // logits_command.cc
 void AddDoctorCommand(CLI::App& app, Action& action);   // doctor_command.cc
 
 }  // namespace qgpu

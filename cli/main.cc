@@ -26,6 +26,8 @@ int Main(int argc, char** argv) {
   AddBuildCommand(app, action);
   AddCorruptCommand(app, action);
   AddExportCommand(app, action);
+  AddInspectCommand(app, action);
+  AddLogitsCommand(app, action);
   AddDoctorCommand(app, action);
   try {
     app.parse(argc, argv);

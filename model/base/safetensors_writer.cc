@@ -17,7 +17,7 @@ namespace {
 absl::Status WriteError(const std::string& path) {
   const int error = errno;
   const std::string message = fmt::format("cannot write {}: {}", path, std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return absl::ResourceExhaustedError(message);
   if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
   if (error == ENOENT) return absl::NotFoundError(message);
   return absl::UnavailableError(message);

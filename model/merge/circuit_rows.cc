@@ -1,7 +1,9 @@
 #include "model/merge/circuit_rows.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <string_view>
 
 #include "common/check.h"
 
@@ -35,6 +37,27 @@ std::vector<int64_t> QkvRows(const ModelShape& base, int64_t channels) {
     }
   }
   return rows;
+}
+
+ResidualRole RoleOf(const std::string& name) {
+  static const std::map<std::string_view, ResidualRole> kRoles = {
+      {"input_layernorm.weight", ResidualRole::kInputNorm},
+      {"post_attention_layernorm.weight", ResidualRole::kPostNorm},
+      {"linear_attn.in_proj_qkv.weight", ResidualRole::kReadsInput},
+      {"linear_attn.in_proj_z.weight", ResidualRole::kReadsInput},
+      {"linear_attn.in_proj_b.weight", ResidualRole::kReadsInput},
+      {"linear_attn.in_proj_a.weight", ResidualRole::kReadsInput},
+      {"self_attn.q_proj.weight", ResidualRole::kReadsInput},
+      {"self_attn.k_proj.weight", ResidualRole::kReadsInput},
+      {"self_attn.v_proj.weight", ResidualRole::kReadsInput},
+      {"mlp.gate_proj.weight", ResidualRole::kReadsPost},
+      {"mlp.up_proj.weight", ResidualRole::kReadsPost},
+      {"linear_attn.out_proj.weight", ResidualRole::kWrites},
+      {"self_attn.o_proj.weight", ResidualRole::kWrites},
+      {"mlp.down_proj.weight", ResidualRole::kWrites},
+  };
+  const auto it = kRoles.find(name);
+  return it == kRoles.end() ? ResidualRole::kNone : it->second;
 }
 
 }  // namespace
@@ -96,10 +119,8 @@ BaseRowMap MapBaseRows(const ModelShape& base, int64_t heads, const std::string&
   QGPU_CHECK(!map.base_dims.empty(), "no such tensor in a base layer: " + name);
   const bool is_qkv = name == "linear_attn.in_proj_qkv.weight" || name == "linear_attn.conv1d.weight";
   map.base_row = is_qkv ? QkvRows(base, heads * kHeadDim) : Counting(map.base_dims[0]);
-  map.is_residual_norm = name == "input_layernorm.weight" || name == "post_attention_layernorm.weight";
-  if (map.is_residual_norm) map.fill = -1;
-  map.writes_residual =
-      name == "linear_attn.out_proj.weight" || name == "self_attn.o_proj.weight" || name == "mlp.down_proj.weight";
+  map.role = RoleOf(name);
+  if (map.role == ResidualRole::kInputNorm || map.role == ResidualRole::kPostNorm) map.fill = -1;
   return map;
 }
 

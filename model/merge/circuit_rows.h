@@ -31,14 +31,22 @@ struct CircuitLayout {
 void ReadCircuitRows(const CircuitLayer& layer, const CircuitLayout& layout, const std::string& name,
                      const RowWindow& window);
 
-// How a tensor of a base layer lies in the merged shape: which base row a merged row is, and what happens to its
-// values.
+// What a tensor of a base layer does to the residual, which decides how it is rescaled.
+enum class ResidualRole {
+  kNone,
+  kInputNorm,
+  kPostNorm,    // 1 + w is multiplied
+  kReadsInput,  // a projection of the first norm's output
+  kReadsPost,   // of the second's
+  kWrites,      // added to the residual
+};
+
+// How a tensor of a base layer lies in the merged shape: which base row a merged row is, and what it does.
 struct BaseRowMap {
   std::vector<int64_t> base_dims;
   std::vector<int64_t> base_row;  // by merged row; -1 for a row of padding; rows beyond the end are padding as well
   float fill = 0;                 // padding
-  bool is_residual_norm = false;  // 1 + w is to be divided by the residual scale
-  bool writes_residual = false;   // values are to be multiplied by it
+  ResidualRole role = ResidualRole::kNone;
 
   int64_t BaseRow(int64_t row) const { return row < static_cast<int64_t>(base_row.size()) ? base_row[row] : -1; }
 };

@@ -1,10 +1,11 @@
 #include "model/merge/export.h"
 
-#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <set>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -12,23 +13,26 @@
 #include "common/sha256.h"
 #include "machine/isa/token.h"
 #include "model/base/safetensors.h"
+#include "model/base/untrusted_json.h"
 #include "model/merge/merged_model.h"
-#include "nlohmann/json.hpp"
+#include "model/merge/partial_folder.h"
+#include "model/merge/tokenizer_files.h"
 
 namespace qgpu {
 namespace {
 
-namespace fs = std::filesystem;
+using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
+constexpr size_t kMaxTextBytes = size_t{128} << 20;
 // Copied as they are where the base has them.
-constexpr const char* kCopiedFiles[] = {"tokenizer_config.json", "chat_template.jinja", "special_tokens_map.json",
-                                        "vocab.json", "merges.txt"};
+constexpr const char* kCopiedFiles[] = {"chat_template.jinja", "special_tokens_map.json", "vocab.json", "merges.txt"};
+
+using Shard = std::vector<TensorSpec>;
 
 // Tensors of one file: as many as fit, at least one.
-std::vector<std::vector<TensorSpec>> PlanShards(const ModelShape& shape, StoredType type, uint64_t shard_bytes) {
-  std::vector<std::vector<TensorSpec>> shards;
+std::vector<Shard> PlanShards(const ModelShape& shape, StoredType type, uint64_t shard_bytes) {
+  std::vector<Shard> shards;
   uint64_t used = 0;
   for (TensorSpec& spec : ModelTensors(shape)) {
     const uint64_t size = spec.elements() * StoredTypeSize(type);
@@ -42,24 +46,32 @@ std::vector<std::vector<TensorSpec>> PlanShards(const ModelShape& shape, StoredT
   return shards;
 }
 
-uint64_t TotalBytes(const ModelShape& shape, StoredType type) {
+uint64_t BytesOf(const Shard& specs, StoredType type) {
   uint64_t total = 0;
-  for (const TensorSpec& spec : ModelTensors(shape)) total += spec.elements() * StoredTypeSize(type);
+  for (const TensorSpec& spec : specs) total += spec.elements() * StoredTypeSize(type);
   return total;
+}
+
+std::string ShardName(size_t index, size_t count) {
+  return count == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", index + 1, count);
 }
 
 // Counts what passes through to the writer.
 class ReportingSource : public TensorSource {
  public:
-  ReportingSource(const TensorSource& source, StoredType type, const ExportOptions& options)
-      : source_(source), type_(type), options_(options), total_(TotalBytes(source.shape(), type)) {}
+  ReportingSource(const TensorSource& source, StoredType type, const ExportOptions& options, uint64_t total)
+      : source_(source), type_(type), options_(options), total_(total) {}
 
   const ModelShape& shape() const override { return source_.shape(); }
   absl::Status ReadRows(const TensorSpec& spec, int64_t first_row, int64_t rows, float* out) const override {
     QGPU_RETURN_IF_ERROR(source_.ReadRows(spec, first_row, rows, out));
-    done_ += rows * spec.row_size() * StoredTypeSize(type_);
-    if (options_.progress) options_.progress(done_, total_);
+    Skip(rows * spec.row_size() * StoredTypeSize(type_));
     return absl::OkStatus();
+  }
+  // Bytes that were there already.
+  void Skip(uint64_t bytes) const {
+    done_ += bytes;
+    if (options_.progress) options_.progress(done_, total_);
   }
 
  private:
@@ -70,48 +82,6 @@ class ReportingSource : public TensorSource {
   mutable uint64_t done_ = 0;
 };
 
-// Writes the files of one export into a directory and keeps the list for the manifest.
-class ExportWriter {
- public:
-  explicit ExportWriter(std::string directory) : directory_(std::move(directory)) {}
-
-  absl::Status WriteText(const std::string& name, const std::string& text) {
-    QGPU_RETURN_IF_ERROR(WriteFileAtomically(directory_ + "/" + name, text));
-    AddToManifest(name, Sha256Hex(text));
-    return absl::OkStatus();
-  }
-
-  absl::Status WriteWeights(const TensorSource& source, StoredType type, uint64_t shard_bytes) {
-    const auto shards = PlanShards(source.shape(), type, shard_bytes);
-    ordered_json weight_map = ordered_json::object();
-    for (size_t i = 0; i < shards.size(); ++i) {
-      const std::string name = shards.size() == 1
-                                   ? "model.safetensors"
-                                   : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
-      QGPU_ASSIGN_OR_RETURN(const std::string digest, WriteTensors(source, shards[i], type, directory_ + "/" + name));
-      AddToManifest(name, digest);
-      for (const TensorSpec& spec : shards[i]) weight_map[FileTensorName(spec.name)] = name;
-    }
-    if (shards.size() == 1) return absl::OkStatus();
-    const ordered_json index = {{"metadata", {{"total_size", TotalBytes(source.shape(), type)}}},
-                                {"weight_map", weight_map}};
-    return WriteText("model.safetensors.index.json", index.dump(1) + "\n");
-  }
-
-  absl::Status WriteManifest(ordered_json about) {
-    about["files"] = manifest_;
-    return WriteFileAtomically(directory_ + "/qgpu_manifest.json", about.dump(2) + "\n");
-  }
-
- private:
-  void AddToManifest(const std::string& name, const std::string& digest) {
-    manifest_[name] = {{"bytes", fs::file_size(directory_ + "/" + name)}, {"sha256", digest}};
-  }
-
-  std::string directory_;
-  ordered_json manifest_ = ordered_json::object();
-};
-
 std::vector<std::string> MachineTokenTexts(int32_t machine_ids, const ExportOptions& options) {
   std::vector<std::string> texts;
   for (int32_t id = 0; id < machine_ids; ++id) {
@@ -120,14 +90,33 @@ std::vector<std::string> MachineTokenTexts(int32_t machine_ids, const ExportOpti
   return texts;
 }
 
-// The base's generation settings, greedy, ending at its own end tokens or at DONE.
-std::string GenerationConfig(const std::string& base_config, int64_t done_token) {
-  ordered_json config = ordered_json::parse(base_config, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) config = ordered_json::object();
-  ordered_json ends = ordered_json::array();
-  if (const auto it = config.find("eos_token_id"); it != config.end()) {
-    for (const ordered_json& end : it->is_array() ? *it : ordered_json::array({*it})) ends.push_back(end);
+// The end tokens of a config.json or generation_config.json; empty where it names none.
+json EndTokens(const std::string& text) {
+  const absl::StatusOr<json> config = ParseUntrustedJson(text);
+  if (!config.ok() || !config->is_object()) return json::array();
+  const json nested = config->value("text_config", json());
+  const json ends = config->contains("eos_token_id") ? (*config)["eos_token_id"]
+                    : nested.is_object()             ? nested.value("eos_token_id", json())
+                                                     : json();
+  json list = json::array();
+  for (const json& end : ends.is_array() ? ends : json::array({ends})) {
+    if (end.is_number_unsigned()) list.push_back(end);
   }
+  return list;
+}
+
+std::string ReadIfThere(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadFile(path, kMaxTextBytes);
+  return text.ok() ? *std::move(text) : std::string();
+}
+
+// The base's generation settings, greedy, ending at its own end tokens or at DONE.
+std::string GenerationConfig(const std::string& base_directory, int64_t done_token) {
+  const std::string text = ReadIfThere(base_directory + "/generation_config.json");
+  const absl::StatusOr<json> base = ParseUntrustedJson(text);
+  json config = base.ok() && base->is_object() ? *base : json::object();
+  json ends = EndTokens(text);
+  if (ends.empty()) ends = EndTokens(ReadIfThere(base_directory + "/config.json"));
   ends.push_back(done_token);
   config["eos_token_id"] = ends;
   config["do_sample"] = false;
@@ -135,123 +124,151 @@ std::string GenerationConfig(const std::string& base_config, int64_t done_token)
   return config.dump(2) + "\n";
 }
 
-std::string ReadIfThere(const std::string& path) {
-  absl::StatusOr<std::string> text = ReadFile(path, kMaxTokenizerBytes);
-  return text.ok() ? *std::move(text) : std::string();
-}
+// One export: what goes into it, and the steps that make it.
+class Exporter {
+ public:
+  Exporter(const Circuit& circuit, const MergedModel& model, const ExportOptions& options)
+      : circuit_(circuit),
+        model_(model),
+        options_(options),
+        type_(options.type == DataType::kFloat32 ? StoredType::kFloat32 : StoredType::kBFloat16),
+        shards_(PlanShards(model.shape(), type_, options.shard_bytes)),
+        texts_(MachineTokenTexts(circuit.embedding.rows, options)) {}
 
-absl::Status WriteEverything(const Circuit& circuit, const MergedModel& model, const ExportOptions& options,
-                             const std::string& directory) {
-  const std::string base = model.base().directory();
-  const StoredType type = options.type == DataType::kFloat32 ? StoredType::kFloat32 : StoredType::kBFloat16;
-  const int32_t done_id = options.done_id >= 0 ? options.done_id : TokenToId(Token::Done());
-  ExportWriter writer(directory);
+  // The same string means the same bytes in every file.
+  std::string Identity() const {
+    json base = json::array();
+    for (const std::string& path : model_.base().WeightFiles()) {
+      struct stat info = {};
+      stat(path.c_str(), &info);
+      base.push_back({path, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_ino});
+    }
+    const json all = {{"format", 1},
+                      {"circuit", CircuitHash(circuit_)},
+                      {"base", base},
+                      {"config", ReadIfThere(model_.base().directory() + "/config.json")},
+                      {"dtype", DataTypeName(options_.type)},
+                      {"shard_bytes", options_.shard_bytes}};
+    return Sha256Hex(all.dump(-1, ' ', false, json::error_handler_t::replace));
+  }
 
   // Small files first: a base that cannot be merged is refused before gigabytes are written.
-  QGPU_ASSIGN_OR_RETURN(const std::string tokenizer, ReadFile(base + "/tokenizer.json", kMaxTokenizerBytes));
-  absl::StatusOr<std::string> merged_tokenizer =
-      AddTokens(tokenizer, model.first_machine_token(), MachineTokenTexts(circuit.embedding.rows, options));
-  if (!merged_tokenizer.ok()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}/tokenizer.json: {}", base, std::string(merged_tokenizer.status().message())));
+  absl::Status Write(PartialFolder& folder) const {
+    QGPU_RETURN_IF_ERROR(WriteTexts(folder));
+    QGPU_RETURN_IF_ERROR(WriteWeights(folder));
+    return WriteManifestAndConfig(folder);
   }
-  QGPU_RETURN_IF_ERROR(writer.WriteText("tokenizer.json", *merged_tokenizer));
-  for (const char* name : kCopiedFiles) {
-    const std::string text = ReadIfThere(base + "/" + name);
-    if (!text.empty()) QGPU_RETURN_IF_ERROR(writer.WriteText(name, text));
-  }
-  QGPU_RETURN_IF_ERROR(writer.WriteText(
-      "generation_config.json",
-      GenerationConfig(ReadIfThere(base + "/generation_config.json"), model.first_machine_token() + done_id)));
-  QGPU_RETURN_IF_ERROR(
-      writer.WriteText("config.json", ModelShapeToConfig(model.shape(), DataTypeName(options.type), -1)));
-  QGPU_RETURN_IF_ERROR(writer.WriteWeights(ReportingSource(model, type, options), type, options.shard_bytes));
-  return writer.WriteManifest({{"form", "dense"},
-                               {"dtype", DataTypeName(options.type)},
-                               {"circuit", CircuitHash(circuit)},
-                               {"compiled_layers", model.compiled_layers()},
-                               {"first_machine_token", model.first_machine_token()}});
-}
 
-absl::Status FileSystemError(const std::string& what, const std::error_code& error) {
-  const std::string message = fmt::format("{}: {}", what, error.message());
-  if (error == std::errc::no_space_on_device) return absl::ResourceExhaustedError(message);
-  return absl::UnavailableError(message);
+ private:
+  absl::Status WriteTexts(PartialFolder& folder) const {
+    const std::string base = model_.base().directory();
+    const int64_t first = model_.first_machine_token();
+    QGPU_RETURN_IF_ERROR(WriteTokenizer(folder, "tokenizer.json", AddTokens));
+    QGPU_RETURN_IF_ERROR(WriteTokenizer(folder, "tokenizer_config.json", AddTokensToConfig));
+    for (const char* name : kCopiedFiles) {
+      const std::string text = ReadIfThere(base + "/" + name);
+      if (!text.empty()) QGPU_RETURN_IF_ERROR(folder.WriteText(name, text));
+    }
+    const int32_t done_id = options_.done_id >= 0 ? options_.done_id : TokenToId(Token::Done());
+    return folder.WriteText("generation_config.json", GenerationConfig(base, first + done_id));
+  }
+
+  template <typename Adder>
+  absl::Status WriteTokenizer(PartialFolder& folder, const std::string& name, Adder add) const {
+    const std::string path = model_.base().directory() + "/" + name;
+    const absl::StatusOr<std::string> text = ReadFile(path, kMaxTextBytes);
+    if (absl::IsNotFound(text.status())) return absl::OkStatus();
+    QGPU_RETURN_IF_ERROR(text.status());
+    const absl::StatusOr<std::string> merged = add(*text, model_.first_machine_token(), texts_);
+    if (merged.ok()) return folder.WriteText(name, *merged);
+    return absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(merged.status().message())));
+  }
+
+  absl::Status WriteWeights(PartialFolder& folder) const {
+    uint64_t total = 0, missing = 0;
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      total += BytesOf(shards_[i], type_);
+      if (!folder.has(ShardName(i, shards_.size()))) missing += BytesOf(shards_[i], type_);
+    }
+    QGPU_ASSIGN_OR_RETURN(const uint64_t free_bytes, folder.FreeBytes());
+    if (free_bytes < missing) {
+      return absl::ResourceExhaustedError(fmt::format("{} needs {} MiB more, the disk has {} MiB", folder.path(),
+                                                      (missing >> 20) + 1, free_bytes >> 20));
+    }
+    const ReportingSource source(model_, type_, options_, total);
+    ordered_json weight_map = ordered_json::object();
+    for (size_t i = 0; i < shards_.size(); ++i) {
+      const std::string name = ShardName(i, shards_.size());
+      for (const TensorSpec& spec : shards_[i]) weight_map[FileTensorName(spec.name)] = name;
+      if (folder.has(name)) {
+        source.Skip(BytesOf(shards_[i], type_));
+      } else {
+        QGPU_RETURN_IF_ERROR(WriteShard(folder, source, shards_[i], name));
+      }
+    }
+    if (shards_.size() == 1) return absl::OkStatus();
+    const ordered_json index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
+    return folder.WriteText("model.safetensors.index.json", index.dump(1) + "\n");
+  }
+
+  absl::Status WriteShard(PartialFolder& folder, const TensorSource& source, const Shard& shard,
+                          const std::string& name) const {
+    const absl::StatusOr<std::string> digest = WriteTensors(source, shard, type_, folder.PartName(name));
+    if (digest.ok()) return folder.Complete(name, *digest);
+    unlink(folder.PartName(name).c_str());
+    return digest.status();
+  }
+
+  // config.json last: without it nothing loads the folder.
+  absl::Status WriteManifestAndConfig(PartialFolder& folder) const {
+    const std::string config = ModelShapeToConfig(model_.shape(), DataTypeName(options_.type), -1);
+    ordered_json files = ordered_json::object();
+    for (const auto& [name, file] : folder.files()) files[name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
+    files["config.json"] = {{"bytes", config.size()}, {"sha256", Sha256Hex(config)}};
+    const ordered_json manifest = {{"form", "dense"},
+                                   {"dtype", DataTypeName(options_.type)},
+                                   {"circuit", CircuitHash(circuit_)},
+                                   {"compiled_layers", model_.compiled_layers()},
+                                   {"first_machine_token", model_.first_machine_token()},
+                                   {"files", files}};
+    QGPU_RETURN_IF_ERROR(folder.WriteText("qgpu_manifest.json", manifest.dump(2) + "\n"));
+    return folder.WriteText("config.json", config);
+  }
+
+  const Circuit& circuit_;
+  const MergedModel& model_;
+  const ExportOptions& options_;
+  StoredType type_;
+  std::vector<Shard> shards_;
+  std::vector<std::string> texts_;  // of the machine's tokens
+};
+
+bool HasShard(const PartialFolder& folder) {
+  const auto files = folder.files();
+  return std::any_of(files.begin(), files.end(), [](const auto& file) { return file.first.ends_with(".safetensors"); });
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> AddTokens(const std::string& tokenizer_json, int64_t first_id,
-                                      const std::vector<std::string>& texts) {
-  // Not ordered_json: its look-up is linear, and vocabularies have a quarter of a million entries.
-  nlohmann::json tokenizer = nlohmann::json::parse(tokenizer_json, nullptr, /*allow_exceptions=*/false);
-  const auto is_object = [](const nlohmann::json& parent, const char* key) {
-    return parent.is_object() && parent.contains(key) && parent[key].is_object();
-  };
-  if (!is_object(tokenizer, "model") || !is_object(tokenizer["model"], "vocab")) {
-    return absl::InvalidArgumentError("not a BPE tokenizer file (no object model.vocab)");
-  }
-  nlohmann::json& vocabulary = tokenizer["model"]["vocab"];
-  nlohmann::json& added = tokenizer["added_tokens"];
-  if (added.is_null()) added = nlohmann::json::array();
-  if (!added.is_array()) return absl::InvalidArgumentError("added_tokens is not a list");
-
-  std::set<std::string> taken;
-  const auto check_id = [&](const nlohmann::json& id) {
-    return id.is_number_integer() && id.get<int64_t>() < first_id;
-  };
-  for (const auto& [text, id] : vocabulary.items()) {
-    if (!check_id(id)) return absl::InvalidArgumentError(fmt::format("token \"{}\" has id {}", text, id.dump()));
-    taken.insert(text);
-  }
-  for (const nlohmann::json& token : added) {
-    if (!token.is_object() || !token.contains("id") || !check_id(token["id"])) {
-      return absl::InvalidArgumentError(fmt::format("added token {} has no id below {}", token.dump(), first_id));
-    }
-    if (token.contains("content") && token["content"].is_string()) taken.insert(token["content"].get<std::string>());
-  }
-  // In the vocabulary as well as in the list of added tokens: only so do they keep their ids when the base's vocabulary
-  // is larger than its tokenizer.
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const int64_t id = first_id + static_cast<int64_t>(i);
-    if (!taken.insert(texts[i]).second)
-      return absl::InvalidArgumentError(fmt::format("token \"{}\" is taken", texts[i]));
-    vocabulary[texts[i]] = id;
-    added.push_back({{"id", id},
-                     {"content", texts[i]},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", false}});
-  }
-  return tokenizer.dump(1) + "\n";
-}
 
 absl::Status ExportDense(const Circuit& circuit, const std::string& base_directory, const std::string& out_directory,
                          const ExportOptions& options) {
   if (options.type == DataType::kFloat16) {
     return absl::InvalidArgumentError("the circuit does not run in float16; export float32 or bfloat16");
   }
-  const std::string out = fs::path(out_directory + "/").parent_path().lexically_normal();
-  std::error_code error;
-  if (fs::exists(out, error)) {
-    return absl::AlreadyExistsError(fmt::format("{} exists; remove it or name another directory", out));
-  }
   QGPU_ASSIGN_OR_RETURN(std::shared_ptr<const Checkpoint> base, Checkpoint::Open(base_directory));
   QGPU_ASSIGN_OR_RETURN(const std::unique_ptr<const MergedModel> model, MergedModel::Create(circuit, std::move(base)));
-
-  const std::string partial = fmt::format("{}.partial-{}", out, getpid());
-  fs::remove_all(partial, error);
-  fs::create_directories(partial, error);
-  if (error) return FileSystemError("cannot create " + partial, error);
-  absl::Status status = WriteEverything(circuit, *model, options, partial);
-  if (status.ok()) {
-    fs::rename(partial, out, error);
-    if (error) status = FileSystemError(fmt::format("cannot rename {} to {}", partial, out), error);
+  const Exporter exporter(circuit, *model, options);
+  QGPU_ASSIGN_OR_RETURN(const std::unique_ptr<PartialFolder> folder,
+                        PartialFolder::Open(out_directory, exporter.Identity()));
+  absl::Status status = exporter.Write(*folder);
+  if (status.ok()) status = folder->Publish();
+  if (status.ok()) return status;
+  if (!HasShard(*folder)) {
+    folder->Discard();
+    return status;
   }
-  if (!status.ok()) fs::remove_all(partial, error);
-  return status;
+  return absl::Status(status.code(), fmt::format("{}; what is complete stays in {}, and the same command goes on there",
+                                                 std::string(status.message()), folder->path()));
 }
 
 }  // namespace qgpu

@@ -1,22 +1,17 @@
 #include <cmath>
 #include <filesystem>
 
-#include "common/file.h"
-#include "common/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "model/base/random_base.h"
 #include "model/merge/circuit_rows.h"
-#include "model/merge/export.h"
 #include "model/merge/merged_model.h"
 #include "model/merge/test_circuit.h"
 #include "model/weights/synthetic_circuit.h"
-#include "nlohmann/json.hpp"
 
 namespace qgpu {
 namespace {
 
-using nlohmann::json;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
@@ -43,12 +38,6 @@ class Merge : public testing::Test {
     std::filesystem::remove_all(directory_ + "/base");
     ASSERT_TRUE(WriteRandomBase(directory_ + "/base", shape, 9, StoredType::kFloat32).ok());
     base_ = Checkpoint::Open(directory_ + "/base").value();
-  }
-  ExportOptions Options() const {
-    ExportOptions options;
-    options.token_text = [](int32_t id) { return fmt::format("<|test_{}|>", id); };
-    options.done_id = 63;
-    return options;
   }
   // A whole tensor, [rows][row_size].
   static std::vector<std::vector<float>> Read(const TensorSource& source, const std::string& name) {
@@ -84,27 +73,63 @@ TEST_F(Merge, UniformShapeTakesTheWiderOfBoth) {
 
 TEST_F(Merge, BaseRowsAreScaledAndPadded) {
   const auto model = MergedModel::Create(circuit_, base_).value();
-  const double s = std::sqrt(static_cast<double>(circuit_.hidden()) / circuit_.base_hidden);
+  const TextScaling& scaling = model->scaling();
+  const double gain = std::sqrt(static_cast<double>(circuit_.base_hidden) / circuit_.hidden());
   const int64_t h0 = circuit_.base_hidden;
+  EXPECT_EQ(scaling.norm_gain, gain);
 
   const auto out = Read(*base_, "layers.0.linear_attn.out_proj.weight");
   const auto merged_out = Read(*model, "layers.2.linear_attn.out_proj.weight");
-  EXPECT_EQ(merged_out[7][300], static_cast<float>(out[7][300] * s));
+  EXPECT_EQ(merged_out[7][300], static_cast<float>(out[7][300] * scaling.residual));
   EXPECT_THAT(merged_out[h0], Each(0.0f));
 
-  const auto norm = Read(*base_, "layers.1.input_layernorm.weight"),
-             merged = Read(*model, "layers.3.input_layernorm.weight");
-  EXPECT_NEAR((1 + merged[5][0]) * s, 1 + norm[5][0], 1e-6);
+  const double shift = std::exp2(scaling.layers[1].post);
+  const auto norm = Read(*base_, "layers.1.post_attention_layernorm.weight"),
+             merged = Read(*model, "layers.3.post_attention_layernorm.weight");
+  EXPECT_NEAR((1 + merged[5][0]) / gain / shift, 1 + norm[5][0], 1e-6);
   EXPECT_EQ(merged[h0][0], -1);
-
-  const auto final_norm = Read(*base_, "norm.weight"), merged_final = Read(*model, "norm.weight");
-  EXPECT_NEAR((1 + merged_final[5][0]) * s * s, 1 + final_norm[5][0], 1e-5);  // tied head
-
   const auto gate = Read(*base_, "layers.1.mlp.gate_proj.weight"),
              merged_gate = Read(*model, "layers.3.mlp.gate_proj.weight");
-  EXPECT_TRUE(std::equal(gate[3].begin(), gate[3].end(), merged_gate[3].begin()));
+  for (int64_t i = 0; i < h0; ++i) ASSERT_EQ(merged_gate[3][i] * shift, gate[3][i]);
   EXPECT_EQ(std::count(merged_gate[3].begin() + h0, merged_gate[3].end(), 0.0f), circuit_.width);
   EXPECT_THAT(merged_gate[gate.size()], Each(0.0f));
+}
+
+// The product of head, last norm and embedding is the base's, whether the head stays tied or not.
+TEST_F(Merge, HeadAndLastNormMakeUpForTheScale) {
+  for (const bool wide : {false, true}) {  // a narrow base's last norm would be too small to be stored well
+    if (wide) WriteBase(BaseShape(512));
+    circuit_.base_hidden = static_cast<int32_t>(base_->shape().hidden);
+    const auto model = MergedModel::Create(circuit_, base_).value();
+    const double gain = std::sqrt(static_cast<double>(circuit_.base_hidden) / circuit_.hidden());
+    EXPECT_EQ(model->shape().tied_head, wide);
+    const auto last = Read(*base_, "norm.weight"), embedding = Read(*base_, "embed_tokens.weight");
+    const auto merged_last = Read(*model, "norm.weight"), merged_embedding = Read(*model, "embed_tokens.weight");
+    const auto head = wide ? merged_embedding : Read(*model, "lm_head.weight");
+    EXPECT_NEAR((1 + merged_last[5][0]) * head[17][5] / gain, (1 + last[5][0]) * embedding[17][5], 1e-6);
+    EXPECT_EQ(merged_embedding[17][5], static_cast<float>(embedding[17][5] * model->scaling().residual));
+  }
+}
+
+TEST(NormRounding, IsLargeWhereOnePlusWIsSmall) {
+  const std::vector<float> weights = {0.01f, -0.03f, 0.05f, 0.0701f, -0.11f};
+  EXPECT_LT(NormRoundingError(weights, 1), 0x1p-11);
+  EXPECT_GT(NormRoundingError(weights, 0.1), 0x1p-8);
+  EXPECT_EQ(NormRoundingError({-1, 0, 1}, 1), 0);
+}
+
+// Nothing else that text rows hold beside the base's values: the flag and the filler, of the energy that makes the
+// norm's epsilon weigh as in the base.
+TEST_F(Merge, TextRowsHoldTheFillerThatKeepsTheEpsilon) {
+  const Circuit circuit = WithUnusedDimensions(circuit_, 900);
+  const auto model = MergedModel::Create(circuit, base_).value();
+  const auto row = Read(*model, "embed_tokens.weight")[17];
+  double energy = 0;
+  for (int64_t i = circuit.base_hidden; i < circuit.hidden(); ++i) energy += double{row[i]} * row[i];
+  const double s = model->scaling().residual, growth = s * s * circuit.base_hidden / circuit.hidden();
+  EXPECT_EQ(std::exp2(std::round(std::log2(s))), s);
+  EXPECT_GE(growth, 1);
+  EXPECT_NEAR(energy / circuit.hidden() / (growth - 1) / base_->shape().norm_eps, 1, 1e-6);
 }
 
 TEST_F(Merge, SharedKeyHeadsAreCopiedToTheirValueHeads) {
@@ -113,8 +138,10 @@ TEST_F(Merge, SharedKeyHeadsAreCopiedToTheirValueHeads) {
   const auto merged = Read(*model, "layers.2.linear_attn.in_proj_qkv.weight");
   ASSERT_EQ(base.size(), (2u + 2 + 4) * 128);
   ASSERT_EQ(merged.size(), (4u + 4 + 4) * 128);
+  const float shift = static_cast<float>(std::exp2(model->scaling().layers[0].input));
   const auto same = [&](size_t merged_row, size_t base_row) {
-    return std::equal(base[base_row].begin(), base[base_row].end(), merged[merged_row].begin());
+    return std::equal(base[base_row].begin(), base[base_row].end(), merged[merged_row].begin(),
+                      [shift](float expected, float got) { return expected == got * shift; });
   };
   for (size_t head = 0; head < 4; ++head) {
     EXPECT_TRUE(same(head * 128 + 17, head / 2 * 128 + 17)) << "query of head " << head;
@@ -190,66 +217,6 @@ TEST_F(Merge, RefusalsSayWhy) {
   narrow_heads.linear_value_dim = 64;
   WriteBase(narrow_heads);
   EXPECT_THAT(ErrorOf(circuit_), HasSubstr("128 x 64"));
-}
-
-TEST_F(Merge, ExportIsTheMergedModelAndItsManifestIsTrue) {
-  ExportOptions options = Options();
-  options.shard_bytes = 1 << 20;
-  uint64_t done = 0, total = 0;
-  options.progress = [&](uint64_t d, uint64_t t) { done = d, total = t; };
-  const std::string out = directory_ + "/out";
-  const absl::Status status = ExportDense(circuit_, directory_ + "/base", out + "/", options);
-  ASSERT_TRUE(status.ok()) << status;
-  EXPECT_EQ(done, total);
-  EXPECT_GT(total, uint64_t{4} << 20);
-
-  const auto exported = Checkpoint::Open(out).value();
-  const auto model = MergedModel::Create(circuit_, base_).value();
-  EXPECT_EQ(exported->shape(), model->shape());
-  for (const TensorSpec& spec : model->tensors())
-    EXPECT_EQ(Read(*exported, spec.name), Read(*model, spec.name)) << spec.name;
-
-  const json manifest = json::parse(ReadFile(out + "/qgpu_manifest.json").value());
-  EXPECT_EQ(manifest["circuit"], CircuitHash(circuit_));
-  int64_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(out)) {
-    const std::string name = entry.path().filename();
-    if (name == "qgpu_manifest.json") continue;
-    ++files;
-    EXPECT_EQ(manifest["files"][name]["sha256"], Sha256Hex(ReadFile(entry.path()).value())) << name;
-    EXPECT_EQ(manifest["files"][name]["bytes"], entry.file_size()) << name;
-  }
-  EXPECT_EQ(files, static_cast<int64_t>(manifest["files"].size()));
-  EXPECT_EQ(json::parse(ReadFile(out + "/generation_config.json").value())["eos_token_id"], json({256, 512 + 63}));
-
-  EXPECT_EQ(ExportDense(circuit_, directory_ + "/base", out, options).code(), absl::StatusCode::kAlreadyExists);
-}
-
-TEST_F(Merge, FailedExportLeavesNothingBehind) {
-  ASSERT_TRUE(WriteFileAtomically(directory_ + "/base/tokenizer.json", "{}").ok());
-  const absl::Status status = ExportDense(circuit_, directory_ + "/base", directory_ + "/out", Options());
-  EXPECT_THAT(std::string(status.message()), HasSubstr("base/tokenizer.json"));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 1);  // the base only
-  EXPECT_FALSE(ExportDense(circuit_, directory_ + "/none", directory_ + "/out", Options()).ok());
-  EXPECT_FALSE(std::filesystem::exists(directory_ + "/out"));
-}
-
-TEST(AddTokens, RefusesClashes) {
-  const std::string tokenizer = R"({"model":{"vocab":{"a":0,"b":1}},"added_tokens":[{"id":2,"content":"<s>"}]})";
-  const auto error = [&](int64_t first, const std::vector<std::string>& texts) {
-    auto merged = AddTokens(tokenizer, first, texts);
-    return merged.ok() ? "added" : std::string(merged.status().message());
-  };
-  EXPECT_EQ(error(3, {"x", "y"}), "added");
-  EXPECT_EQ(error(8, {"x"}), "added");
-  EXPECT_THAT(error(2, {"x"}), HasSubstr("no id below 2"));
-  EXPECT_THAT(error(1, {"x"}), HasSubstr("\"b\" has id 1"));
-  EXPECT_THAT(error(3, {"<s>"}), HasSubstr("\"<s>\" is taken"));
-  EXPECT_THAT(error(3, {"x", "x"}), HasSubstr("taken"));
-  const json merged = json::parse(AddTokens(tokenizer, 8, {"x", "y"}).value());
-  EXPECT_EQ(merged["model"]["vocab"]["y"], 9);
-  EXPECT_EQ(merged["added_tokens"][2]["content"], "y");
-  EXPECT_EQ(merged["added_tokens"][2]["id"], 9);
 }
 
 }  // namespace

@@ -10,13 +10,13 @@
 namespace qgpu {
 namespace {
 
-// On text: logit of a machine row = -kTextFlag * kMachineFlag * kFlagNorm / rms = -1024 / rms, where rms is that of the
-// last residual, about 1 to 10 in trained models. All are powers of two, exact in bfloat16. The square of the text flag
-// is 1e-8, spread over H dimensions; the machine's is 64 beside constants of 65536 H; and a tied text row adds
-// 2^-13 * 2^-13 * 2^20 / rms = 0.016 / rms to all text logits alike.
+// On text: logit of a machine row = -kTextFlag * kMachineFlag * kFlagNorm / rms = -4096 / rms, where rms is that of the
+// last residual in the merged model, at most twice the base's. All are powers of two, exact in bfloat16. The square of
+// the text flag is 1e-8, spread over H dimensions; the machine's is 64 beside constants of 65536 H; and a tied text row
+// adds 2^-13 * 2^-13 * 2^22 / rms = 0.06 / rms to all text logits alike.
 constexpr float kTextFlag = 0x1p-13f;
 constexpr float kMachineFlag = 8;
-constexpr float kFlagNorm = 0x1p20f;
+constexpr float kFlagNorm = 0x1p22f;
 
 int64_t MachineIds(const Circuit& circuit) { return circuit.embedding.rows; }
 
@@ -95,6 +95,14 @@ absl::Status CompiledModel::ReadRows(const TensorSpec& spec, int64_t first_row, 
   return absl::OkStatus();
 }
 
+absl::Status CheckCarriesCircuit(const ModelShape& base, const std::string& name) {
+  if (base.linear_key_dim == kHeadDim && base.linear_value_dim == kHeadDim) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "the linear attention heads of {} are {} x {} (linear_key_head_dim, linear_value_head_dim); a compiled "
+      "layer is one of the same model, and the circuit's memory needs heads of {} x {}",
+      name, base.linear_key_dim, base.linear_value_dim, kHeadDim, kHeadDim));
+}
+
 MergedModel::MergedModel(const Circuit& circuit, std::shared_ptr<const Checkpoint> base, Padding padding)
     : circuit_(circuit), base_(std::move(base)), padding_(padding), shape_(base_->shape()) {
   const ModelShape& small = base_->shape();
@@ -107,7 +115,6 @@ MergedModel::MergedModel(const Circuit& circuit, std::shared_ptr<const Checkpoin
     shape_.intermediate = std::max<int64_t>(shape_.intermediate, layer.neurons);
   }
   shape_.linear_key_heads = shape_.linear_value_heads;
-  residual_scale_ = std::sqrt(static_cast<double>(shape_.hidden) / static_cast<double>(small.hidden));
 }
 
 absl::StatusOr<std::unique_ptr<const MergedModel>> MergedModel::Create(const Circuit& circuit,
@@ -119,13 +126,12 @@ absl::StatusOr<std::unique_ptr<const MergedModel>> MergedModel::Create(const Cir
     return absl::InvalidArgumentError(fmt::format("the circuit was built for a base of hidden size {}, {} has {}",
                                                   circuit.base_hidden, base->directory(), shape.hidden));
   }
-  if (shape.linear_key_dim != kHeadDim || shape.linear_value_dim != kHeadDim) {
-    return absl::FailedPreconditionError(
-        fmt::format("the linear heads of {} are {} x {}; the circuit's memory needs {} x {}", base->directory(),
-                    shape.linear_key_dim, shape.linear_value_dim, kHeadDim, kHeadDim));
-  }
+  QGPU_RETURN_IF_ERROR(CheckCarriesCircuit(shape, base->directory()));
   std::unique_ptr<MergedModel> model(new MergedModel(circuit, std::move(base), padding));
   QGPU_RETURN_IF_ERROR(model->PlanTextFlag());
+  QGPU_ASSIGN_OR_RETURN(model->scaling_,
+                        PlanTextScaling(circuit, *model->base_, kTextFlag, model->constant_dimension_));
+  model->shape_.tied_head = !model->scaling_.has_own_head;
   return model;
 }
 
@@ -230,14 +236,18 @@ absl::Status MergedModel::ReadVocabularyRows(const TensorSpec& spec, int64_t fir
   std::fill_n(out, rows * width, 0.0f);
 
   const int64_t text_end = std::min(first_row + rows, text_rows);
-  const TensorSpec base_spec = {spec.name, {text_rows, base_hidden}};
+  // A head of the merged model alone is the base's embedding.
+  const bool base_has_it = is_embedding || !base_->shape().tied_head;
+  const TensorSpec base_spec = {base_has_it ? spec.name : "embed_tokens.weight", {text_rows, base_hidden}};
+  const double scale = is_embedding ? scaling_.residual : scaling_.head_scale;
   std::vector<float> row(base_hidden);
   for (int64_t id = first_row; id < text_end; ++id) {
     QGPU_RETURN_IF_ERROR(base_->ReadRows(base_spec, id, 1, row.data()));
     float* to = out + (id - first_row) * width;
-    const double scale = is_embedding ? residual_scale_ : 1;
     for (int64_t i = 0; i < base_hidden; ++i) to[i] = static_cast<float>(row[i] * scale);
-    if (is_embedding) to[flag] = kTextFlag;
+    if (!is_embedding) continue;
+    to[flag] = kTextFlag;
+    if (scaling_.filler_dimension >= 0) to[base_hidden + scaling_.filler_dimension] = scaling_.filler;
   }
   const int64_t machine_first = std::max(first_row, text_rows);
   if (machine_first >= first_row + rows) return absl::OkStatus();
@@ -251,11 +261,28 @@ absl::Status MergedModel::ReadVocabularyRows(const TensorSpec& spec, int64_t fir
 absl::Status MergedModel::ReadFinalNorm(float* out) const {
   const int64_t base_hidden = circuit_.base_hidden;
   QGPU_RETURN_IF_ERROR(base_->ReadRows({"norm.weight", {base_hidden}}, 0, base_hidden, out));
-  const double divisor = shape_.tied_head ? residual_scale_ * residual_scale_ : residual_scale_;
-  for (int64_t i = 0; i < base_hidden; ++i) out[i] = static_cast<float>((1.0 + out[i]) / divisor - 1.0);
+  for (int64_t i = 0; i < base_hidden; ++i) out[i] = static_cast<float>((1.0 + out[i]) * scaling_.final_gain - 1.0);
   std::copy(circuit_.final_norm.begin(), circuit_.final_norm.end(), out + base_hidden);
   if (flag_neuron_ >= 0) out[base_hidden + circuit_.text_flag_dimension] = kFlagNorm;
   return absl::OkStatus();
+}
+
+double MergedModel::BaseScale(ResidualRole role, int64_t base_layer) const {
+  const TextScaling::LayerShifts& shifts = scaling_.layers[base_layer];
+  switch (role) {
+    case ResidualRole::kInputNorm:
+      return std::ldexp(scaling_.norm_gain, shifts.input);
+    case ResidualRole::kPostNorm:
+      return std::ldexp(scaling_.norm_gain, shifts.post);
+    case ResidualRole::kReadsInput:
+      return std::ldexp(1.0, -shifts.input);
+    case ResidualRole::kReadsPost:
+      return std::ldexp(1.0, -shifts.post);
+    case ResidualRole::kWrites:
+      return scaling_.residual;
+    default:
+      return 1;
+  }
 }
 
 absl::Status MergedModel::ReadBaseRows(const TensorSpec& spec, int64_t base_layer, const std::string& name,
@@ -264,6 +291,8 @@ absl::Status MergedModel::ReadBaseRows(const TensorSpec& spec, int64_t base_laye
   const int64_t width = spec.row_size();
   TensorSpec base_spec = {LayerPrefix(base_layer) + name, map.base_dims};
   const int64_t base_width = base_spec.row_size();
+  const double scale = BaseScale(map.role, base_layer);
+  const bool is_norm = map.role == ResidualRole::kInputNorm || map.role == ResidualRole::kPostNorm;
   std::vector<float> row(base_width);
   std::fill_n(out, rows * width, map.fill);
   for (int64_t i = first_row; i < first_row + rows; ++i) {
@@ -273,9 +302,7 @@ absl::Status MergedModel::ReadBaseRows(const TensorSpec& spec, int64_t base_laye
     float* to = out + (i - first_row) * width;
     for (int64_t col = 0; col < base_width; ++col) {
       const double value = row[col];
-      to[col] = static_cast<float>(map.is_residual_norm  ? (1.0 + value) / residual_scale_ - 1.0
-                                   : map.writes_residual ? value * residual_scale_
-                                                         : value);
+      to[col] = static_cast<float>(is_norm ? (1.0 + value) * scale - 1.0 : value * scale);
     }
   }
   return absl::OkStatus();

@@ -3,9 +3,7 @@
 // Dense form: the compiled layers, then the base's own, in one uniform Qwen3.5 shape. The residual is the base's H0
 // dimensions followed by the circuit's W. What keeps the two apart:
 // - Compiled layers have weights on added dimensions only, base layers on base dimensions only.
-// - Qwen's RMSNorm averages over H = H0 + W instead of H0. Everything the base writes into the residual (embeddings,
-//   out_proj, o_proj, down_proj) is multiplied by s = sqrt(H / H0), which keeps the mean of squares, and 1 + w of every
-//   base norm divided by s (of the final norm by s^2 where the head is tied, since the head's rows are scaled too).
+// - Qwen's RMSNorm averages over H = H0 + W instead of H0: the base's weights are rescaled (text_scaling.h).
 // - The uniform shape takes the wider of circuit and base; the rest is zeros. Base heads with shared keys get a copy of
 //   the key each.
 // - Text tokens carry a tiny value in the circuit's text flag dimension, from which the final norm and the machine rows
@@ -23,6 +21,8 @@
 
 #include "model/base/checkpoint.h"
 #include "model/base/model_shape.h"
+#include "model/merge/circuit_rows.h"
+#include "model/merge/text_scaling.h"
 #include "model/weights/circuit.h"
 
 namespace qgpu {
@@ -47,11 +47,15 @@ class CompiledModel : public TensorSource {
 // they are, which is the same model in less memory and time.
 enum class Padding { kUniform, kNone };
 
+// Whether a base of that shape can carry a circuit: kFailedPrecondition, saying why not, where its linear heads are not
+// 128 x 128, which the circuit's memory is made of. `name` is what the message calls the base.
+absl::Status CheckCarriesCircuit(const ModelShape& base, const std::string& name);
+
 // The dense form.
 class MergedModel : public TensorSource {
  public:
   // `circuit` must outlive the model. kInvalidArgument: the circuit was built for another hidden size, or has no
-  // constant or no free text flag dimension; kFailedPrecondition: the base's linear heads are not 128 x 128.
+  // constant or no free text flag dimension; kFailedPrecondition: CheckCarriesCircuit. Errors of the base's files.
   static absl::StatusOr<std::unique_ptr<const MergedModel>> Create(const Circuit& circuit,
                                                                    std::shared_ptr<const Checkpoint> base,
                                                                    Padding padding = Padding::kUniform);
@@ -62,6 +66,7 @@ class MergedModel : public TensorSource {
 
   const Checkpoint& base() const { return *base_; }
   int64_t compiled_layers() const { return static_cast<int64_t>(circuit_.layers.size()); }
+  const TextScaling& scaling() const { return scaling_; }
   // Token id of machine id 0.
   int64_t first_machine_token() const { return base_->shape().vocabulary; }
 
@@ -73,6 +78,7 @@ class MergedModel : public TensorSource {
   absl::Status ReadVocabularyRows(const TensorSpec& spec, int64_t first_row, int64_t rows, float* out) const;
   absl::Status ReadFinalNorm(float* out) const;
   void AddFlagNeuron(const std::string& name, int64_t first_row, int64_t rows, int64_t row_size, float* out) const;
+  double BaseScale(ResidualRole role, int64_t base_layer) const;
   absl::Status ReadBaseRows(const TensorSpec& spec, int64_t base_layer, const std::string& name, int64_t first_row,
                             int64_t rows, float* out) const;
 
@@ -80,7 +86,7 @@ class MergedModel : public TensorSource {
   std::shared_ptr<const Checkpoint> base_;
   Padding padding_;
   ModelShape shape_;
-  double residual_scale_ = 1;  // s
+  TextScaling scaling_;
   // Where the circuit leaves the flag to us: the dimension that is 1 after the last layer's norm on machine tokens, and
   // the added neuron; -1 where the circuit's own machine rows hold a flag value.
   int64_t constant_dimension_ = -1, flag_neuron_ = -1;

@@ -9,4 +9,8 @@ namespace qgpu {
 // narrower, so that the constants still fill the norm.
 Circuit WithFreeTextFlag(Circuit circuit);
 
+// The circuit with `count` more added dimensions that nothing reads or writes. It runs no machine tokens any more,
+// since its constants no longer fill the norm; text does not care.
+Circuit WithUnusedDimensions(Circuit circuit, int32_t count);
+
 }  // namespace qgpu

@@ -50,4 +50,4 @@ def check_text(model, base, compiled_layers, name):
     print(f"{name}: text KL mean {kl.mean():.1e} max {kl.max():.1e}, machine share {machine:.1e}; "
           f"the base's own bfloat16 noise {noise_kl:.1e}")
     assert machine < 1e-9
-    assert abs(kl.mean()) < (1e-9 if name == "float32" else 3 * noise_kl)
+    assert abs(kl.mean()) < (1e-9 if name == "float32" else 1.5 * noise_kl)

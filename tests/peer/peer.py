@@ -26,16 +26,13 @@ def tool(*args):
     subprocess.run([TOOL, *map(str, args)], check=True)
 
 
-def our_logits(directory, ids, type_name, mode, scratch):
-    """[positions, vocabulary] float32, from peer_tool."""
+def our_logits(directory, sequences, type_name, modes, scratch):
+    """Our logits by (sequence number, mode): [positions, vocabulary] float32, from one run of peer_tool."""
     ids_file, out = pathlib.Path(scratch, "ids"), pathlib.Path(scratch, "logits.safetensors")
-    ids_file.write_text(" ".join(map(str, ids)))
-    tool("logits", directory, ids_file, type_name, mode, out)
-    return load_file(out)["logits"]
-
-
-def write_ids(path, ids):
-    pathlib.Path(path).write_text(" ".join(map(str, ids)))
+    ids_file.write_text("\n".join(" ".join(map(str, ids)) for ids in sequences))
+    tool("logits", directory, ids_file, type_name, " ".join(modes), out)
+    tensors = load_file(out)
+    return {(i, mode): tensors[f"{i}.{mode}"] for i in range(len(sequences)) for mode in modes}
 
 
 def random_config(**changes):

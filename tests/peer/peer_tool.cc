@@ -1,8 +1,8 @@
 // What the Python tests of this folder call: our side of each comparison, one subcommand a call.
 //
-//   peer_tool logits DIR IDS TYPE MODE OUT   logits of the ids in file IDS (numbers and spaces) for TYPE float32 or
-//                                            bfloat16 and MODE prefill, step or "7,1,64": passes of those lengths;
-//                                            OUT gets a tensor `logits`
+//   peer_tool logits DIR IDS TYPE MODES OUT  logits of each line of ids in file IDS, for TYPE float32, bfloat16 or
+//                                            float16 and each of MODES ("prefill step 7,1,64"; the last: passes of
+//                                            those lengths); OUT gets tensors "<line>.<mode>"
 //   peer_tool random-base DIR CONFIG SEED TYPE
 //   peer_tool export-synthetic BASE OUT TYPE TRACE    writes the embedded base, and the dense export of a synthetic
 //                                            digital circuit on it; TRACE gets the prompt's and the launch's token ids,
@@ -11,6 +11,7 @@
 //   trace
 //                                            as the reference interpreter writes it
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
 
 #include "common/exit_code.h"
@@ -28,7 +29,7 @@ namespace qgpu {
 namespace {
 
 absl::StatusOr<DataType> ParseType(const std::string& name) {
-  for (DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+  for (DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16}) {
     if (name == DataTypeName(type)) return type;
   }
   return absl::InvalidArgumentError("unknown type " + name);
@@ -58,17 +59,29 @@ absl::Status WriteLogits(const std::vector<std::string>& args) {
   QGPU_ASSIGN_OR_RETURN(const DataType type, ParseType(args[3]));
   QGPU_ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, LoadTextModel(args[1], type));
   QGPU_ASSIGN_OR_RETURN(const std::string text, ReadFile(args[2]));
-  const std::vector<int64_t> ids = Numbers(text);
-  const int64_t count = static_cast<int64_t>(ids.size());
-  QGPU_ASSIGN_OR_RETURN(
-      const auto writer,
-      SafetensorsWriter::Create(args[5], {{"logits", {count, model->vocabulary()}, StoredType::kFloat32}}));
-  int64_t at = 0;
-  for (int64_t length : PassLengths(args[4], count)) {
-    QGPU_ASSIGN_OR_RETURN(const std::vector<float> logits,
-                          model->Logits({ids.data() + at, static_cast<size_t>(length)}));
-    QGPU_RETURN_IF_ERROR(writer->Append(logits.data(), logits.size()));
-    at += length;
+  std::vector<std::vector<int64_t>> sequences;
+  std::istringstream lines(text), words(args[4]);
+  for (std::string line; std::getline(lines, line);) sequences.push_back(Numbers(line));
+  const std::vector<std::string> modes{std::istream_iterator<std::string>(words), {}};
+
+  std::vector<SafetensorsWriter::Tensor> tensors;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const int64_t count = static_cast<int64_t>(sequences[i].size());
+    for (const std::string& mode : modes)
+      tensors.push_back({fmt::format("{}.{}", i, mode), {count, model->vocabulary()}});
+  }
+  QGPU_ASSIGN_OR_RETURN(const auto writer, SafetensorsWriter::Create(args[5], tensors));
+  for (const std::vector<int64_t>& ids : sequences) {
+    for (const std::string& mode : modes) {
+      model->Reset();
+      int64_t at = 0;
+      for (int64_t length : PassLengths(mode, static_cast<int64_t>(ids.size()))) {
+        QGPU_ASSIGN_OR_RETURN(const std::vector<float> logits,
+                              model->Logits({ids.data() + at, static_cast<size_t>(length)}));
+        QGPU_RETURN_IF_ERROR(writer->Append(logits.data(), logits.size()));
+        at += length;
+      }
+    }
   }
   return writer->Finish().status();
 }

@@ -96,28 +96,58 @@ class TorchTextModel : public TextModel {
   void Reset() override { model_->Reset(); }
   int64_t vocabulary() const override { return model_->vocabulary(); }
 
-  absl::StatusOr<std::vector<float>> Logits(std::span<const int64_t> ids) override {
+  absl::Status CheckIds(std::span<const int64_t> ids) const override {
     for (int64_t id : ids) {
       if (id >= 0 && id < vocabulary()) continue;
       return absl::InvalidArgumentError(fmt::format("token id {} is outside 0 to {}", id, vocabulary() - 1));
     }
-    const int64_t count = static_cast<int64_t>(ids.size());
-    if (model_->positions() + count > max_positions_) {
-      return absl::InvalidArgumentError(
-          fmt::format("{} positions are more than the model's {}", model_->positions() + count, max_positions_));
-    }
+    const int64_t end = model_->positions() + static_cast<int64_t>(ids.size());
+    if (end <= max_positions_) return absl::OkStatus();
+    return absl::InvalidArgumentError(fmt::format(
+        "{} positions are more than the model's {} (max_position_embeddings); feed fewer", end, max_positions_));
+  }
+
+  absl::StatusOr<std::vector<float>> Logits(std::span<const int64_t> ids) override {
+    QGPU_RETURN_IF_ERROR(CheckIds(ids));
     if (ids.empty()) return std::vector<float>();
-    try {
-      const c10::InferenceMode no_gradients;
-      const Tensor input = at::tensor(at::ArrayRef<int64_t>(ids.data(), ids.size()), at::kLong);
-      const Tensor logits = model_->Logits(model_->Forward(input)).to(at::kCPU, at::kFloat).contiguous();
-      return std::vector<float>(logits.data_ptr<float>(), logits.data_ptr<float>() + logits.numel());
-    } catch (const std::exception& error) {
-      return TorchError(error);
+    std::vector<float> logits;
+    logits.reserve(ids.size() * vocabulary());
+    QGPU_RETURN_IF_ERROR(Pass(ids, [&logits](std::span<const float> block) {
+      logits.insert(logits.end(), block.begin(), block.end());
+      return absl::OkStatus();
+    }));
+    return logits;
+  }
+
+  absl::Status StreamLogits(std::span<const int64_t> ids, const LogitsSink& sink) override {
+    constexpr size_t kPassLength = 2048;
+    QGPU_RETURN_IF_ERROR(CheckIds(ids));
+    for (size_t at = 0; at < ids.size(); at += kPassLength) {
+      QGPU_RETURN_IF_ERROR(Pass(ids.subspan(at, std::min(kPassLength, ids.size() - at)), sink));
     }
+    return absl::OkStatus();
   }
 
  private:
+  // One forward pass; the head's product a block of positions at a time.
+  absl::Status Pass(std::span<const int64_t> ids, const LogitsSink& sink) {
+    constexpr int64_t kBlockElements = (64 << 20) / sizeof(float);
+    const int64_t step = std::max<int64_t>(1, kBlockElements / vocabulary());
+    try {
+      const c10::InferenceMode no_gradients;
+      const Tensor input = at::tensor(at::ArrayRef<int64_t>(ids.data(), ids.size()), at::kLong);
+      const Tensor normed = model_->Forward(input);
+      for (int64_t at = 0; at < normed.size(0); at += step) {
+        const Tensor part = normed.slice(0, at, std::min(at + step, normed.size(0)));
+        const Tensor logits = model_->Logits(part).to(at::kCPU, at::kFloat).contiguous();
+        QGPU_RETURN_IF_ERROR(sink({logits.data_ptr<float>(), static_cast<size_t>(logits.numel())}));
+      }
+    } catch (const std::exception& error) {
+      return TorchError(error);
+    }
+    return absl::OkStatus();
+  }
+
   std::unique_ptr<QwenModel> model_;
   int64_t max_positions_;
 };

@@ -7,11 +7,8 @@
 #include "common/prng.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "model/base/checkpoint.h"
 #include "model/forward/torch/gated_delta.h"
-#include "model/forward/torch/qwen_model.h"
 #include "model/forward/torch/test_models.h"
-#include "model/merge/merged_model.h"
 #include "model/merge/test_circuit.h"
 #include "model/weights/synthetic_circuit.h"
 
@@ -196,60 +193,6 @@ TEST(TorchExecutor, RefusesWhatItCannotRun) {
   EXPECT_FALSE(executor->Feed(std::vector<int32_t>{-1}).ok());
   EXPECT_FALSE(executor->ReadState(0, 2).ok());
   EXPECT_FALSE(executor->ReadState(1, 0).ok());
-}
-
-Tensor RandomText(int64_t count, int64_t vocabulary, uint64_t seed) {
-  SplitMix64 random(seed);
-  Tensor ids = at::empty({count}, at::kLong);
-  for (int64_t i = 0; i < count; ++i) ids[i] = static_cast<int64_t>(random.Below(vocabulary));
-  return ids;
-}
-
-class TextInTheDenseForm : public testing::TestWithParam<bool> {
- protected:
-  void SetUp() override {
-    circuit_ = WithFreeTextFlag(MakeDigitalCircuit({.base_hidden = 65, .id_bits = 8}, kSeed));
-    ModelShape shape = SmallBaseShape(circuit_.base_hidden);
-    shape.tied_head = GetParam();
-    base_ = Checkpoint::Open(WriteTestBase(shape)).value();
-    merged_ = MergedModel::Create(circuit_, base_).value();
-  }
-  std::unique_ptr<QwenModel> Load(const TensorSource& source, DataType type) {
-    return QwenModel::Load(source, type, at::kCPU).value();
-  }
-  Circuit circuit_;
-  std::shared_ptr<const Checkpoint> base_;
-  std::unique_ptr<const MergedModel> merged_;
-};
-INSTANTIATE_TEST_SUITE_P(Heads, TextInTheDenseForm, testing::Bool(),
-                         [](const auto& info) { return info.param ? "tied" : "untied"; });
-
-TEST_P(TextInTheDenseForm, CompiledLayersChangeTheResidualByExactlyZero) {
-  for (DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
-    auto model = Load(*merged_, type);
-    model->keep_residuals = true;
-    model->Forward(RandomText(kPositions, base_->shape().vocabulary, 1));
-    model->Forward(RandomText(1, base_->shape().vocabulary, 2));  // and by the recurrent step
-    const auto& residuals = model->residuals();
-    ASSERT_EQ(residuals.size(), merged_->shape().layers.size() + 1);
-    for (int64_t layer = 1; layer <= merged_->compiled_layers(); ++layer) {
-      EXPECT_TRUE(at::equal(residuals[layer], residuals[0])) << DataTypeName(type) << " layer " << layer;
-    }
-    EXPECT_FALSE(at::equal(residuals.back(), residuals[0])) << "the base's layers should do something";
-  }
-}
-
-TEST_P(TextInTheDenseForm, DistributionIsTheBasesOwn) {
-  const int64_t vocabulary = base_->shape().vocabulary;
-  const Tensor ids = RandomText(kPositions, vocabulary, 3);
-  auto base = Load(*base_, DataType::kFloat32), merged = Load(*merged_, DataType::kFloat32);
-  const Tensor expected = base->Logits(base->Forward(ids)).to(at::kDouble).log_softmax(-1);
-  const Tensor logits = merged->Logits(merged->Forward(ids)).to(at::kDouble);
-  const Tensor kl = (expected.exp() * (expected - logits.slice(1, 0, vocabulary).log_softmax(-1))).sum(-1);
-  EXPECT_LT(kl.mean().item<double>(), 1e-9);
-  EXPECT_LT(kl.abs().max().item<double>(), 1e-8);
-  const Tensor machine_share = logits.softmax(-1).slice(1, vocabulary).sum(-1);
-  EXPECT_LT(machine_share.max().item<double>(), 1e-9);
 }
 
 }  // namespace
