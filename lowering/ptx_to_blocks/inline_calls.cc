@@ -412,8 +412,7 @@ class Inliner {
                     const std::vector<ptx::Variable>& formals, bool is_input) {
     const size_t given = list == nullptr ? 0 : list->elements.size();
     if (given != formals.size()) {
-      return Wrong(in,
-                   fmt::format("{} takes {} values here instead of {}", inner.function->name, formals.size(), given));
+      return Wrong(in, fmt::format("{} takes {} values, not {}", inner.function->name, formals.size(), given));
     }
     for (size_t i = 0; i < given; ++i) {
       const Operand& actual = list->elements[i];
