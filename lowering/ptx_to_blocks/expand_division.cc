@@ -1,14 +1,18 @@
 #include "lowering/ptx_to_blocks/expand_division.h"
 
-#include <algorithm>
 #include <bit>
+#include <limits>
+#include <optional>
 
-#include "lowering/ptx_to_blocks/expand.h"
+#include "lowering/ptx_to_blocks/divide_by_constant.h"
+#include "lowering/ptx_to_blocks/loop_writer.h"
 
 namespace qgpu::lower {
 namespace {
 
 constexpr int kMaxLoops = 32;  // each takes a machine block at least
+constexpr int64_t kMin32 = std::numeric_limits<int32_t>::min(), kMax32 = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxU32 = std::numeric_limits<uint32_t>::max();
 
 bool IsDivision(IrOp op) { return op == IrOp::kDivU || op == IrOp::kDivS || op == IrOp::kRemU || op == IrOp::kRemS; }
 bool IsSigned(IrOp op) { return op == IrOp::kDivS || op == IrOp::kRemS; }
@@ -22,10 +26,12 @@ struct Group {
   std::vector<int> quotients, remainders;
 };
 
+// What both widths have in common. A derived class replaces the group it is given.
 class Expander {
  public:
-  Expander(IrFunction& function, const LaunchFacts& facts)
-      : f_(function), ranges_(AnalyzeRanges(function, AnalyzeFlow(function), facts)) {}
+  Expander(IrFunction& function, const LaunchFacts& facts, Type type)
+      : f_(function), type_(type), ranges_(AnalyzeRanges(function, AnalyzeFlow(function), facts)) {}
+  virtual ~Expander() = default;
 
   absl::Status Run() {
     for (int loops = 0;; ++loops) {
@@ -39,6 +45,45 @@ class Expander {
     }
   }
 
+ protected:
+  virtual void Expand(Group group) = 0;
+
+  Range RangeOf(int value) const {
+    if (f_.IsConstant(value)) {
+      const uint64_t bits = f_.at(value).immediate;
+      const int64_t number = type_ == Type::kI64 ? static_cast<int64_t>(bits) : static_cast<int32_t>(bits);
+      return {number, number};
+    }
+    if (value < static_cast<int>(ranges_.size()) && !ranges_[value].empty()) return ranges_[value];
+    if (type_ == Type::kI32) return {kMin32, kMax32};
+    return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()};
+  }
+  bool MayBeNegative(int value) const { return RangeOf(value).low < 0; }
+  bool MayBeZero(int value) const { return RangeOf(value).low <= 0 && RangeOf(value).high >= 0; }
+  bool Within(const Group& group, int64_t low, int64_t high) const {
+    return RangeOf(group.dividend).Within(low, high) && RangeOf(group.divisor).Within(low, high);
+  }
+
+  // A value of the type that is divided, in front of `before`.
+  int InFrontOf(int before, IrOp op, Type type, std::vector<int> args, Compare compare = Compare::kEq) {
+    const std::vector<int>& list = f_.blocks[f_.at(before).block].instructions;
+    IrInstruction in;
+    in.op = op;
+    in.type = type;
+    in.compare = compare;
+    in.args = std::move(args);
+    in.origin = f_.at(before).origin;
+    const auto at = std::find(list.begin(), list.end(), before) - list.begin();
+    return f_.Add(f_.at(before).block, std::move(in), static_cast<int>(at));
+  }
+
+  void Replace(const Group& group, int quotient, int remainder) {
+    for (int value : group.quotients) ReplaceInstruction(f_, value, quotient);
+    for (int value : group.remainders) ReplaceInstruction(f_, value, remainder);
+  }
+
+  IrFunction& f_;
+
  private:
   Group FindGroup() const {
     const FlowGraph flow = AnalyzeFlow(f_);
@@ -46,7 +91,7 @@ class Expander {
     for (int block : flow.order) {
       for (int value : f_.blocks[block].instructions) {
         const IrInstruction& in = f_.at(value);
-        if (IsDivision(in.op) && group.first < 0) {
+        if (IsDivision(in.op) && in.type == type_ && group.first < 0) {
           group.first = value;
           group.dividend = in.args[0];
           group.divisor = in.args[1];
@@ -83,152 +128,198 @@ class Expander {
            (product.args[1] == quotient && product.args[0] == group.divisor);
   }
 
-  // ---- emission: at the end of block_, or in front of the instruction before_ in it ----
+  const Type type_;
+  const std::vector<Range> ranges_;
+};
 
-  int Add(IrInstruction in) {
-    in.origin = origin_;
-    int position = -1;
-    if (before_ >= 0) {
-      const std::vector<int>& list = f_.blocks[block_].instructions;
-      position = static_cast<int>(std::find(list.begin(), list.end(), before_) - list.begin());
-    }
-    return f_.Add(block_, std::move(in), position);
-  }
-  int Emit(IrOp op, std::vector<int> args) {
-    IrInstruction in;
-    in.op = op;
-    in.type = Type::kI32;
-    in.args = std::move(args);
-    return Add(std::move(in));
-  }
-  int Test(Compare compare, int a, int b) {
-    IrInstruction in;
-    in.op = IrOp::kCompare;
-    in.type = Type::kPredicate;
-    in.compare = compare;
-    in.args = {a, b};
-    return Add(std::move(in));
-  }
-  int Constant(uint32_t value) { return f_.Constant(Type::kI32, value); }
-  int Negative(int value) { return Emit(IrOp::kSub, {Constant(0), value}); }
-  int Select(int predicate, int a, int b) { return Emit(IrOp::kSelect, {predicate, a, b}); }
+class NarrowExpander : public Expander {
+ public:
+  NarrowExpander(IrFunction& function, const LaunchFacts& facts) : Expander(function, facts, Type::kI32) {}
 
-  Range RangeOf(int value) const {
-    if (f_.IsConstant(value)) {
-      const auto number = static_cast<int32_t>(f_.at(value).immediate);
-      return {number, number};
-    }
-    if (value < static_cast<int>(ranges_.size()) && !ranges_[value].empty()) return ranges_[value];
-    return {INT32_MIN, INT32_MAX};
-  }
-  bool MayBeNegative(int value) const { return RangeOf(value).low < 0; }
-  bool MayBeZero(int value) const { return RangeOf(value).low <= 0 && RangeOf(value).high >= 0; }
-  int Magnitude(int value) { return MayBeNegative(value) ? Emit(IrOp::kMaxS, {value, Negative(value)}) : value; }
-
-  void Expand(Group group) {
-    origin_ = f_.at(group.first).origin;
+ private:
+  void Expand(Group group) override {
     group.is_signed = group.is_signed && (MayBeNegative(group.dividend) || MayBeNegative(group.divisor));
-    if (f_.IsConstant(group.divisor) && DivideByConstant(group)) return;
-    const int before = f_.at(group.first).block;
-    const int after = SplitBefore(f_, group.first);
-    block_ = before;
-    before_ = -1;
-    const int dividend = group.is_signed ? Magnitude(group.dividend) : group.dividend;
-    const int divisor = group.is_signed ? Magnitude(group.divisor) : group.divisor;
+    if (f_.IsConstant(group.divisor) && !MayBeZero(group.divisor)) return DivideByConstant(group);
+    LoopWriter loop(f_, group.first);
     int quotient = -1, remainder = -1;
-    AddLoop(before, after, dividend, divisor, group.quotients.empty() ? nullptr : &quotient, &remainder);
-    block_ = after;
-    before_ = group.first;
-    if (!group.quotients.empty()) quotient = Signed(group, quotient);
+    WriteLoop(loop, group, group.quotients.empty() ? nullptr : &quotient, &remainder);
+    PairMath math = loop.After();
+    const auto negative = [&](int value) { return math.Op(IrOp::kSub, {math.Constant(0), value}); };
+    const auto below_zero = [&](int value) { return math.Test(Compare::kLtS, value, math.Constant(0)); };
+    if (!group.quotients.empty() && group.is_signed) {
+      const int sign = !MayBeNegative(group.dividend)  ? group.divisor
+                       : !MayBeNegative(group.divisor) ? group.dividend
+                                                       : math.Op(IrOp::kXor, {group.dividend, group.divisor});
+      quotient = math.Select(below_zero(sign), negative(quotient), quotient);
+    }
+    if (!group.quotients.empty() && MayBeZero(group.divisor)) {
+      quotient = math.Select(math.Test(Compare::kEq, group.divisor, math.Constant(0)), math.Constant(~0u), quotient);
+    }
     if (!group.remainders.empty() && group.is_signed && MayBeNegative(group.dividend)) {
-      const int negative = Test(Compare::kLtS, group.dividend, Constant(0));
-      remainder = Select(negative, Negative(remainder), remainder);
+      remainder = math.Select(below_zero(group.dividend), negative(remainder), remainder);
     }
     Replace(group, quotient, remainder);
   }
 
-  // The quotient of the magnitudes with its sign; all ones for a division by zero.
-  int Signed(const Group& group, int quotient) {
-    if (group.is_signed) {
-      const int sign = !MayBeNegative(group.dividend)  ? group.divisor
-                       : !MayBeNegative(group.divisor) ? group.dividend
-                                                       : Emit(IrOp::kXor, {group.dividend, group.divisor});
-      quotient = Select(Test(Compare::kLtS, sign, Constant(0)), Negative(quotient), quotient);
-    }
-    if (!MayBeZero(group.divisor)) return quotient;
-    return Select(Test(Compare::kEq, group.divisor, Constant(0)), Constant(~0u), quotient);
+  int Magnitude(PairMath& math, int value) const {
+    if (!MayBeNegative(value)) return value;
+    return math.Op(IrOp::kMaxS, {value, math.Op(IrOp::kSub, {math.Constant(0), value})});
   }
 
-  void Replace(const Group& group, int quotient, int remainder) {
-    std::vector<int> replacement(f_.instructions.size());
-    for (size_t i = 0; i < replacement.size(); ++i) replacement[i] = static_cast<int>(i);
-    for (int value : group.quotients) replacement[value] = quotient;
-    for (int value : group.remainders) replacement[value] = remainder;
-    f_.ReplaceUses(replacement);
-    for (const std::vector<int>* values : {&group.quotients, &group.remainders}) {
-      for (int value : *values) {
-        std::erase(f_.blocks[f_.at(value).block].instructions, value);
-        f_.at(value).block = -1;
-      }
-    }
-  }
-
-  int AddPhi(int block, int entry, int start) {
-    IrInstruction phi;
-    phi.op = IrOp::kPhi;
-    phi.type = f_.at(start).type;
-    phi.args = {start};
-    phi.phi_blocks = {entry};
-    phi.origin = origin_;
-    return f_.Add(block, std::move(phi));
-  }
-  void CloseLoop(int phi, int next) {
-    f_.at(phi).args.push_back(next);
-    f_.at(phi).phi_blocks.push_back(block_);
-  }
-
-  // The block between `entry` and `after`. The divisor, shifted so that its highest bit is that of the dividend, goes
-  // down until it is the divisor again. Where the dividend is smaller, or the divisor 0, it is 0 for the one turn there
-  // is, and so is the quotient's only bit 1: a smaller dividend needs the divisor itself.
-  void AddLoop(int entry, int after, int dividend, int divisor, int* quotient, int* remainder) {
-    const int distance = Emit(IrOp::kSub, {Emit(IrOp::kClz, {divisor}), Emit(IrOp::kClz, {dividend})});
-    const int shift = quotient == nullptr ? distance : Emit(IrOp::kMaxS, {distance, Constant(0)});
-    const int shifted = Emit(IrOp::kShl, {divisor, shift});
-    const int loop = static_cast<int>(f_.blocks.size());
-    f_.blocks.emplace_back();
-    f_.blocks[entry].end.target = loop;
-    block_ = loop;
-    const int rest = AddPhi(loop, entry, dividend), scaled = AddPhi(loop, entry, shifted);
-    const int bits = quotient == nullptr ? -1 : AddPhi(loop, entry, Constant(0));
+  // The divisor, shifted so that its highest bit is that of the dividend, goes down until it is itself again. It is not
+  // shifted where the dividend is the smaller one; for the remainder 0 does as well then. A divisor of 0 takes one
+  // turn.
+  void WriteLoop(LoopWriter& loop, const Group& group, int* quotient, int* remainder) const {
+    PairMath before = loop.Before();
+    const int dividend = group.is_signed ? Magnitude(before, group.dividend) : group.dividend;
+    const int divisor = group.is_signed ? Magnitude(before, group.divisor) : group.divisor;
+    int shift = before.Op(IrOp::kSub, {before.Op(IrOp::kClz, {divisor}), before.Op(IrOp::kClz, {dividend})});
+    if (quotient != nullptr) shift = before.Op(IrOp::kMaxS, {shift, before.Constant(0)});
+    const int shifted = before.Op(IrOp::kShl, {divisor, shift});
+    const int rest = loop.Variable(dividend), scaled = loop.Variable(shifted);
+    const int bits = quotient == nullptr ? -1 : loop.Variable(before.Constant(0));
+    PairMath math = loop.Inside();
     // Where it does not fit, the difference wraps to more than there was.
-    *remainder = Emit(IrOp::kMinU, {rest, Emit(IrOp::kSub, {rest, scaled})});
+    *remainder = math.Op(IrOp::kMinU, {rest, math.Op(IrOp::kSub, {rest, scaled})});
     if (quotient != nullptr) {
-      const int bit = Select(Test(Compare::kGeU, rest, scaled), Constant(1), Constant(0));
-      *quotient = Emit(IrOp::kMad, {bits, Constant(2), bit});
-      CloseLoop(bits, *quotient);
+      const int bit = math.Select(math.Test(Compare::kGeU, rest, scaled), math.Constant(1), math.Constant(0));
+      *quotient = math.Op(IrOp::kMad, {bits, math.Constant(2), bit});
+      loop.Next(bits, *quotient);
     }
-    CloseLoop(rest, *remainder);
-    CloseLoop(scaled, Emit(IrOp::kShr, {scaled, Constant(1)}));
-    Terminator& end = f_.blocks[loop].end;
-    end.origin = origin_;
-    end.kind = TerminatorKind::kBranch;
-    end.target = loop;
-    end.other = after;
-    const int more = Test(Compare::kGtU, scaled, divisor);
-    f_.blocks[loop].end.condition = more;
+    loop.Next(rest, *remainder);
+    loop.Next(scaled, math.Op(IrOp::kShr, {scaled, math.Constant(1)}));
+    loop.RepeatWhile(math.Test(Compare::kGtU, scaled, divisor));
   }
 
-  bool DivideByConstant(const Group&) { return false; }
+  void DivideByConstant(const Group& group) {
+    PairMath math(
+        f_, [&](IrInstruction in) { return InFrontOf(group.first, in.op, in.type, std::move(in.args), in.compare); });
+    const auto divisor = static_cast<uint32_t>(f_.at(group.divisor).immediate);
+    const int quotient =
+        QuotientByConstant(f_, math, group.dividend, RangeOf(group.dividend), divisor, group.is_signed);
+    const int remainder =
+        group.remainders.empty() ? -1 : math.Op(IrOp::kMad, {quotient, math.Constant(0 - divisor), group.dividend});
+    Replace(group, quotient, remainder);
+  }
+};
 
-  IrFunction& f_;
-  const std::vector<Range> ranges_;
-  int block_ = 0;
-  int before_ = -1;
-  int origin_ = -1;
+class WideExpander : public Expander {
+ public:
+  WideExpander(IrFunction& function, const LaunchFacts& facts) : Expander(function, facts, Type::kI64) {}
+
+ private:
+  void Expand(Group group) override {
+    if (group.is_signed && !MayBeNegative(group.dividend) && !MayBeNegative(group.divisor)) group.is_signed = false;
+    if (Within(group, 0, kMaxU32)) return In32Bits(group, false);
+    if (group.is_signed && Within(group, kMin32 + 1, kMax32)) return In32Bits(group, true);
+    LoopWriter loop(f_, group.first);
+    const Pair divisor = Halves(loop.Before(), group.divisor);
+    const Pair dividend = Halves(loop.Before(), group.dividend);
+    Pair quotient, remainder;
+    WriteLoop(loop, group, dividend, divisor, group.quotients.empty() ? nullptr : &quotient, &remainder);
+    PairMath math = loop.After();
+    const auto below_zero = [&](int high) { return math.Test(Compare::kLtS, high, math.Constant(0)); };
+    const auto negative = [&](Pair pair) { return math.Difference({math.Constant(0), math.Constant(0)}, pair); };
+    int quotient_value = -1, remainder_value = -1;
+    if (!group.quotients.empty()) {
+      if (group.is_signed) {
+        const int sign = math.Op(IrOp::kXor, {dividend.high, divisor.high});
+        quotient = math.Select(below_zero(sign), negative(quotient), quotient);
+      }
+      if (MayBeZero(group.divisor)) {
+        const int any = math.Op(IrOp::kOr, {divisor.low, divisor.high});
+        const Pair ones = {math.Constant(~0u), math.Constant(~0u)};
+        quotient = math.Select(math.Test(Compare::kEq, any, math.Constant(0)), ones, quotient);
+      }
+      quotient_value = Joined(group.first, quotient);
+    }
+    if (!group.remainders.empty()) {
+      if (group.is_signed) remainder = math.Select(below_zero(dividend.high), negative(remainder), remainder);
+      remainder_value = Joined(group.first, remainder);
+    }
+    Replace(group, quotient_value, remainder_value);
+  }
+
+  // Both operands are known to be 32-bit numbers.
+  void In32Bits(const Group& group, bool is_signed) {
+    const int at = group.first;
+    const auto low = [&](int value) { return InFrontOf(at, IrOp::kTruncate, Type::kI32, {value}); };
+    const int dividend = low(group.dividend), divisor = low(group.divisor);
+    const IrOp extend = is_signed ? IrOp::kSignExt : IrOp::kZeroExt;
+    const auto divided = [&](IrOp op) {
+      return InFrontOf(at, extend, Type::kI64, {InFrontOf(at, op, Type::kI32, {dividend, divisor})});
+    };
+    int quotient = group.quotients.empty() ? -1 : divided(is_signed ? IrOp::kDivS : IrOp::kDivU);
+    if (quotient >= 0 && !is_signed && MayBeZero(group.divisor)) {
+      const int zero =
+          InFrontOf(at, IrOp::kCompare, Type::kPredicate, {divisor, f_.Constant(Type::kI32, 0)}, Compare::kEq);
+      quotient = InFrontOf(at, IrOp::kSelect, Type::kI64, {zero, f_.Constant(Type::kI64, ~uint64_t{0}), quotient});
+    }
+    const int remainder = group.remainders.empty() ? -1 : divided(is_signed ? IrOp::kRemS : IrOp::kRemU);
+    Replace(group, quotient, remainder);
+  }
+
+  // Narrow turns both into the halves themselves.
+  Pair Halves(PairMath math, int value) {
+    const auto emit = [&](IrOp op, Type type, std::vector<int> args) {
+      const int result = math.Op(op, std::move(args));
+      f_.at(result).type = type;
+      return result;
+    };
+    const int up = emit(IrOp::kShr, Type::kI64, {value, math.Constant(32)});
+    return {emit(IrOp::kTruncate, Type::kI32, {value}), emit(IrOp::kTruncate, Type::kI32, {up})};
+  }
+  int Joined(int at, Pair pair) {
+    const int high = InFrontOf(at, IrOp::kZeroExt, Type::kI64, {pair.high});
+    const int up = InFrontOf(at, IrOp::kShl, Type::kI64, {high, f_.Constant(Type::kI32, 32)});
+    return InFrontOf(at, IrOp::kOr, Type::kI64, {InFrontOf(at, IrOp::kZeroExt, Type::kI64, {pair.low}), up});
+  }
+
+  // (a ^ s) - s, where s is 0 or all ones.
+  static Pair Magnitude(PairMath& math, Pair a) {
+    const int sign = math.Op(IrOp::kSar, {a.high, math.Constant(31)});
+    const Pair flipped = {math.Op(IrOp::kXor, {a.low, sign}), math.Op(IrOp::kXor, {a.high, sign})};
+    return math.Difference(flipped, {sign, sign});
+  }
+
+  // As for 32 bits, but turns are counted: comparing pairs takes more.
+  void WriteLoop(LoopWriter& loop, const Group& group, Pair dividend, Pair divisor, Pair* quotient, Pair* remainder) {
+    PairMath before = loop.Before();
+    if (group.is_signed && MayBeNegative(group.dividend)) dividend = Magnitude(before, dividend);
+    if (group.is_signed && MayBeNegative(group.divisor)) divisor = Magnitude(before, divisor);
+    const int distance = before.Op(IrOp::kSub, {before.LeadingZeros(divisor), before.LeadingZeros(dividend)});
+    const int shift = before.Op(IrOp::kMaxS, {distance, before.Constant(0)});
+    const Pair shifted = before.ShiftedLeft(divisor, shift);
+    const Pair zero = {before.Constant(0), before.Constant(0)};
+    const Pair rest = loop.Variable(dividend), scaled = loop.Variable(shifted);
+    const Pair bits = quotient == nullptr ? Pair{} : loop.Variable(zero);
+    const int turns = loop.Variable(before.Op(IrOp::kAdd, {shift, before.Constant(1)}));
+    PairMath math = loop.Inside();
+    const int less = math.Compared(Compare::kLtU, rest, scaled);
+    *remainder = math.Select(less, rest, math.Difference(rest, scaled));
+    if (quotient != nullptr) {
+      const int bit = math.Select(less, math.Constant(0), math.Constant(1));
+      const int carried = math.Op(IrOp::kShr, {bits.low, math.Constant(31)});
+      *quotient = {math.Op(IrOp::kMad, {bits.low, math.Constant(2), bit}),
+                   math.Op(IrOp::kMad, {bits.high, math.Constant(2), carried})};
+      loop.Next(bits, *quotient);
+    }
+    loop.Next(rest, *remainder);
+    loop.Next(scaled, math.ShiftedRight(IrOp::kShr, scaled, math.Constant(1)));
+    const int left = math.Op(IrOp::kAdd, {turns, math.Constant(~0u)});
+    loop.Next(turns, left);
+    loop.RepeatWhile(math.Test(Compare::kNe, left, math.Constant(0)));
+  }
 };
 
 }  // namespace
 
-absl::Status ExpandDivisions(IrFunction& function, const LaunchFacts& facts) { return Expander(function, facts).Run(); }
+absl::Status ExpandWideDivisions(IrFunction& function, const LaunchFacts& facts) {
+  return WideExpander(function, facts).Run();
+}
+
+absl::Status ExpandDivisions(IrFunction& function, const LaunchFacts& facts) {
+  return NarrowExpander(function, facts).Run();
+}
 
 }  // namespace qgpu::lower

@@ -9,9 +9,14 @@
 
 namespace qgpu::lower {
 
-// Replaces every kDivU, kDivS, kRemU and kRemS of 32 bits by a loop, or by multiplications where the divisor is
-// constant. Runs after Narrow, so that the addresses made from quotients and remainders have been proven by then.
-// kInvalidArgument where there are more divisions than could ever fit into the ROM.
+// Both give kInvalidArgument where there are more divisions than could ever fit into the ROM.
+
+// Replaces every kDivU, kDivS, kRemU and kRemS of 64 bits by one of 32 bits, where the operands are known to be small,
+// or by a loop on pairs. Runs before Narrow.
+absl::Status ExpandWideDivisions(IrFunction& function, const LaunchFacts& facts);
+
+// The same for 32 bits: multiplications where the divisor is constant, otherwise a loop. Runs after Narrow, so that the
+// addresses made from quotients and remainders have been proven by then.
 absl::Status ExpandDivisions(IrFunction& function, const LaunchFacts& facts);
 
 }  // namespace qgpu::lower

@@ -43,6 +43,8 @@ enum class IrOp : uint8_t {
   kDivS,
   kRemU,  // by zero: the dividend
   kRemS,
+  kDropOnes,  // args[0] without its lowest args[1] ones
+  kPermute,   // four bytes of {args[1], args[0]}, chosen by the nibbles of args[2] as prmt does
   kSelect,    // args[0] (predicate) ? args[1] : args[2]
   kSignExt,   // 32 to 64 bits
   kZeroExt,   // 32 to 64 bits

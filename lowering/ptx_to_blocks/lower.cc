@@ -6,10 +6,12 @@
 
 #include "lowering/ptx_to_blocks/check_accesses.h"
 #include "lowering/ptx_to_blocks/emit.h"
+#include "lowering/ptx_to_blocks/expand_bits.h"
 #include "lowering/ptx_to_blocks/expand_division.h"
 #include "lowering/ptx_to_blocks/expand_warp.h"
 #include "lowering/ptx_to_blocks/expand_memory.h"
 #include "lowering/ptx_to_blocks/if_convert.h"
+#include "lowering/ptx_to_blocks/inline_calls.h"
 #include "lowering/ptx_to_blocks/narrow.h"
 #include "lowering/ptx_to_blocks/phi_plan.h"
 #include "lowering/ptx_to_blocks/schedule.h"
@@ -119,20 +121,23 @@ uint64_t ParameterBits(const Bytes& parameter, int offset) {
 }
 
 absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
-  LayoutRequest request = {input.module, input.kernel, &input.parameters};
+  QGPU_ASSIGN_OR_RETURN(const ptx::Function kernel, InlineCalls(*input.module, *input.kernel));
+  LayoutRequest request = {input.module, &kernel, &input.parameters};
   request.threads = static_cast<uint32_t>(input.block.Count());
   request.dynamic_shared_bytes = input.dynamic_shared_bytes;
   request.arena_words = input.arena_words;
   request.memory_words = static_cast<uint32_t>(input.geometry.memory_words);
   QGPU_ASSIGN_OR_RETURN(MemoryLayout layout, MemoryLayout::Create(request));
   QGPU_ASSIGN_OR_RETURN(Translation translation,
-                        Translate(*input.module, *input.kernel, input.grid, input.block, layout));
+                        Translate(*input.module, kernel, input.grid, input.block, layout));
   IrFunction& function = translation.function;
   function.source = input.module->name;
   LaunchFacts facts = FactsOf(input, translation.words);
   ExpandMemory(function, request.threads);
   Simplify(function);
   FoldAlignment(function, facts);
+  Simplify(function);
+  QGPU_RETURN_IF_ERROR(ExpandWideDivisions(function, facts));
   Simplify(function);
   QGPU_RETURN_IF_ERROR(Narrow(function, facts, &translation.words));
   facts = FactsOf(input, translation.words);
@@ -146,6 +151,7 @@ absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
     Simplify(function);
   }
   QGPU_RETURN_IF_ERROR(ExpandDivisions(function, facts));
+  ExpandBitLoops(function);
   Simplify(function);
   while (ShareByteIndices(function)) Simplify(function);
   LowerPredicatePhis(function);

@@ -100,8 +100,9 @@ absl::StatusOr<Translation> Translator::Run() {
   const FlowGraph flow = AnalyzeFlow(f());
   std::vector<Type> types;
   for (const ptx::Register& reg : kernel_.registers) {
-    types.push_back(TypeOf(ptx::LookUpType(reg.type)).value_or(Type::kNone));
+    types.push_back(RegisterTypeOf(reg.type).value_or(Type::kNone));
   }
+  types.push_back(Type::kPredicate);  // CarryVariable
   ssa_.emplace(&f(), flow.predecessors, types);
   for (int block : flow.order) QGPU_RETURN_IF_ERROR(FillBlock(block));
   ssa_->Finish();
@@ -140,11 +141,7 @@ std::string WhatIsNeeded(const PtxInstruction& in) {
   static constexpr struct {
     const char* opcode;
     const char* needs;
-  } kNeeds[] = {
-      {"addc", "needs a carry between instructions"},
-      {"subc", "needs a carry between instructions"},
-      {"madc", "needs a carry between instructions"},
-  };
+  } kNeeds[] = {};
   for (const std::string& modifier : in.modifiers) {
     const auto type = ptx::LookUpType(modifier);
     if (type && type->kind == TypeKind::kFloat) return "needs floating point, which the machine does not have";
@@ -169,7 +166,7 @@ absl::StatusOr<int> Translator::Read(const PtxInstruction& in, const Operand& op
   switch (operand.kind) {
     case OperandKind::kRegister: {
       const ptx::Register& reg = kernel_.registers[operand.index];
-      const std::optional<Type> declared = TypeOf(ptx::LookUpType(reg.type));
+      const std::optional<Type> declared = RegisterTypeOf(reg.type);
       if (!declared || reg.vector != 1) return Unsupported(in, fmt::format("register of type .{}", reg.type));
       if (*declared != type) return Wrong(in, fmt::format("{} is a .{} register", operand.name, reg.type));
       value = ssa_->Read(current_, operand.index);
@@ -210,7 +207,7 @@ absl::Status Translator::Write(const PtxInstruction& in, const Operand& operand,
   if (operand.kind != OperandKind::kRegister) return Unsupported(in, fmt::format("result {}", ptx::ToString(operand)));
   const ptx::Register& reg = kernel_.registers[operand.index];
   const Type type = f().at(value).type;
-  if (TypeOf(ptx::LookUpType(reg.type)) != type || reg.vector != 1) {
+  if (RegisterTypeOf(reg.type) != type || reg.vector != 1) {
     return Wrong(in, fmt::format("the result does not fit {}, a .{} register", operand.name, reg.type));
   }
   if (in.guard) {  // the register keeps its value where the guard is false
@@ -258,18 +255,26 @@ absl::StatusOr<int> Translator::ParameterWordOf(const PtxInstruction& in, const 
 // Every supported opcode, except those that end a block (EndsBlock).
 const std::vector<Translator::Row>& Translator::Table() {
   static const std::vector<Row> table = {
-      {"add", &Translator::Binary, IrOp::kAdd, IrOp::kAdd},
-      {"sub", &Translator::Binary, IrOp::kSub, IrOp::kSub},
+      {"add", &Translator::AddOrSubtract, IrOp::kAdd},
+      {"addc", &Translator::AddOrSubtract, IrOp::kAdd},
+      {"sub", &Translator::AddOrSubtract, IrOp::kSub},
+      {"subc", &Translator::AddOrSubtract, IrOp::kSub},
       {"min", &Translator::Binary, IrOp::kMinU, IrOp::kMinS},
       {"max", &Translator::Binary, IrOp::kMaxU, IrOp::kMaxS},
       {"div", &Translator::Binary, IrOp::kDivU, IrOp::kDivS},
       {"rem", &Translator::Binary, IrOp::kRemU, IrOp::kRemS},
-      {"mul", &Translator::Multiply, IrOp::kMul, IrOp::kMul},
-      {"mad", &Translator::Multiply, IrOp::kMad, IrOp::kMad},
+      {"mul", &Translator::Multiply, IrOp::kMul},
+      {"mad", &Translator::Multiply, IrOp::kMad},
+      {"madc", &Translator::Multiply, IrOp::kMad},
+      {"mul24", &Translator::Multiply24, IrOp::kMul},
+      {"mad24", &Translator::Multiply24, IrOp::kMad},
+      {"dp4a", &Translator::DotProduct},
+      {"dp2a", &Translator::DotProduct},
       {"and", &Translator::Logic, IrOp::kAnd, IrOp::kPredAnd},
       {"or", &Translator::Logic, IrOp::kOr, IrOp::kPredOr},
       {"xor", &Translator::Logic, IrOp::kXor, IrOp::kPredXor},
       {"not", &Translator::Not},
+      {"cnot", &Translator::IsZero},
       {"neg", &Translator::Negate},
       {"abs", &Translator::Absolute},
       {"sad", &Translator::SumOfDifferences},
@@ -279,9 +284,13 @@ const std::vector<Translator::Row>& Translator::Table() {
       {"bfe", &Translator::ExtractField},
       {"bfi", &Translator::InsertField},
       {"bfind", &Translator::FindHighBit},
-      {"popc", &Translator::Unary, IrOp::kPopc, IrOp::kPopc},
-      {"clz", &Translator::Unary, IrOp::kClz, IrOp::kClz},
-      {"brev", &Translator::Unary, IrOp::kBrev, IrOp::kBrev},
+      {"bmsk", &Translator::FieldMask},
+      {"szext", &Translator::ExtendField},
+      {"fns", &Translator::FindNthOne},
+      {"popc", &Translator::CountOrReverse, IrOp::kPopc},
+      {"clz", &Translator::CountOrReverse, IrOp::kClz},
+      {"brev", &Translator::CountOrReverse, IrOp::kBrev},
+      {"prmt", &Translator::Permute},
       {"lop3", &Translator::Lop3},
       {"mov", &Translator::Move},
       {"cvt", &Translator::Convert},

@@ -1,217 +1,327 @@
-// Handlers of arithmetic, logic, shifts and bit fields.
+// Handlers of arithmetic, and how the instructions on integers read and write.
 #include "lowering/ptx_to_blocks/expand.h"
 #include "lowering/ptx_to_blocks/translator.h"
 
 namespace qgpu::lower {
+namespace {
+
+constexpr char kAllTypes[] = "u16 s16 u32 s32 u64 s64";
+constexpr char kCarryTypes[] = "u32 s32 u64 s64";
+constexpr char kSignedTypes[] = "s16 s32 s64";
+constexpr char kWidenedTypes[] = "u16 s16 u32 s32";
+
+Type IrTypeOf(const ptx::TypeInfo& type) { return type.bits == 64 ? Type::kI64 : Type::kI32; }
+bool IsSigned(const ptx::TypeInfo& type) { return type.kind == TypeKind::kSigned; }
+
+bool IsOneOf(std::string_view word, std::string_view list) {
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = std::min(list.find(' ', at), list.size());
+    if (list.substr(at, end - at) == word) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+// ---- operands ----
+
+// The first type among the modifiers, which has to be one of `allowed`.
+absl::StatusOr<ptx::TypeInfo> Translator::TakeTypeOf(const PtxInstruction& in, Modifiers& modifiers,
+                                                     std::string_view allowed) const {
+  const std::optional<std::string> name = modifiers.TakeTypeName();
+  if (!name || !IsOneOf(*name, allowed)) return Unsupported(in);
+  return *ptx::LookUpType(*name);
+}
+
+absl::Status Translator::ExpectWidth(const PtxInstruction& in, const Operand& operand, int bits) const {
+  if (operand.kind != OperandKind::kRegister) return absl::OkStatus();
+  const ptx::Register& reg = kernel_.registers[operand.index];
+  const std::optional<ptx::TypeInfo> type = ptx::LookUpType(reg.type);
+  if (!type || type->bits == bits) return absl::OkStatus();  // what is no type is refused where it is read
+  return Wrong(in, fmt::format("{} is a .{} register, not one of {} bits", operand.name, reg.type, bits));
+}
+
+absl::StatusOr<int> Translator::ReadOf(const PtxInstruction& in, const Operand& operand, const ptx::TypeInfo& type) {
+  QGPU_RETURN_IF_ERROR(ExpectWidth(in, operand, type.bits));
+  return Read(in, operand, *TypeOf(type));
+}
+
+absl::StatusOr<std::vector<int>> Translator::ReadAllOf(const PtxInstruction& in, const ptx::TypeInfo& type) {
+  std::vector<int> values;
+  for (size_t i = 1; i < in.operands.size(); ++i) {
+    QGPU_ASSIGN_OR_RETURN(const int value, ReadOf(in, in.operands[i], type));
+    values.push_back(value);
+  }
+  return values;
+}
+
+absl::Status Translator::WriteOf(const PtxInstruction& in, const Operand& operand, int value, int bits) {
+  QGPU_RETURN_IF_ERROR(ExpectWidth(in, operand, bits));
+  return Write(in, operand, value);
+}
+
+// ---- two operands ----
 
 absl::Status Translator::Binary(const PtxInstruction& in, const Row& row) {
   Modifiers modifiers(in.modifiers);
-  const std::optional<ptx::TypeInfo> info = modifiers.TakeType();
-  const std::optional<Type> type = TypeOf(info);
-  if (!type || *type == Type::kPredicate || !modifiers.empty()) return Unsupported(in);
-  const bool looks_at_all_bits = row.op != row.signed_op;
-  if (looks_at_all_bits && *type == Type::kI64) return Unsupported(in, "64-bit values other than addresses");
+  QGPU_ASSIGN_OR_RETURN(const ptx::TypeInfo type, TakeTypeOf(in, modifiers, kAllTypes));
+  if (!modifiers.empty()) return Unsupported(in);
   QGPU_RETURN_IF_ERROR(Expect(in, 3));
-  QGPU_ASSIGN_OR_RETURN(std::vector<int> args, ReadAll(in, *type));
-  if (looks_at_all_bits) {
-    for (int& arg : args) arg = Extend(arg, *info);
-  }
-  return Write(in, in.operands[0], Emit(info->kind == TypeKind::kSigned ? row.signed_op : row.op, *type, args));
+  QGPU_ASSIGN_OR_RETURN(std::vector<int> args, ReadAllOf(in, type));
+  for (int& arg : args) arg = Extend(arg, type);
+  return WriteOf(in, in.operands[0], Emit(IsSigned(type) ? row.signed_op : row.op, IrTypeOf(type), args), type.bits);
 }
 
-// mul and mad: lo, hi and wide.
+absl::Status Translator::WriteCarry(const PtxInstruction& in, int carry) {
+  if (in.guard) {
+    QGPU_ASSIGN_OR_RETURN(const int guard, ReadGuard(in));
+    const int inverse = Emit(IrOp::kPredNot, Type::kPredicate, {guard});
+    int old = ssa_->Read(current_, CarryVariable());
+    if (in.guard->negated) std::swap(old, carry);
+    carry = Emit(IrOp::kPredOr, Type::kPredicate,
+                 {Emit(IrOp::kPredAnd, Type::kPredicate, {guard, carry}),
+                  Emit(IrOp::kPredAnd, Type::kPredicate, {inverse, old})});
+  }
+  ssa_->Write(current_, CarryVariable(), carry);
+  return absl::OkStatus();
+}
+
+// A sum has overflowed where it is below one of its terms.
+absl::StatusOr<int> Translator::AddWithCarry(const PtxInstruction& in, int a, int b, bool carry_in, bool carry_out) {
+  const Type type = f().at(a).type;
+  int sum = Emit(IrOp::kAdd, type, {a, b});
+  int carry = carry_out ? Comparison(Compare::kLtU, sum, a) : -1;
+  if (carry_in) {
+    const int before = sum;
+    sum = Emit(IrOp::kAdd, type, {before, Number(ssa_->Read(current_, CarryVariable()), type)});
+    if (carry_out) {
+      carry = Emit(IrOp::kPredOr, Type::kPredicate, {carry, Comparison(Compare::kLtU, sum, before)});
+    }
+  }
+  if (carry_out) QGPU_RETURN_IF_ERROR(WriteCarry(in, carry));
+  return sum;
+}
+
+absl::StatusOr<int> Translator::SubtractWithBorrow(const PtxInstruction& in, int a, int b, bool carry_in,
+                                                   bool carry_out) {
+  const Type type = f().at(a).type;
+  int difference = Emit(IrOp::kSub, type, {a, b});
+  int borrow = carry_out ? Comparison(Compare::kLtU, a, b) : -1;
+  if (carry_in) {
+    const int before = difference, one = Number(ssa_->Read(current_, CarryVariable()), type);
+    difference = Emit(IrOp::kSub, type, {before, one});
+    if (carry_out) {
+      borrow = Emit(IrOp::kPredOr, Type::kPredicate, {borrow, Comparison(Compare::kLtU, before, one)});
+    }
+  }
+  if (carry_out) QGPU_RETURN_IF_ERROR(WriteCarry(in, borrow));
+  return difference;
+}
+
+// The sum or difference of 32-bit numbers, or the nearest one that there is: it overflows where its sign differs from
+// those of both terms.
+int Translator::SaturatedSum(int a, int b, bool subtract) {
+  const int sum = Emit32(subtract ? IrOp::kSub : IrOp::kAdd, {a, b});
+  const int differs = Emit32(IrOp::kXor, {a, sum});
+  const int terms = Emit32(IrOp::kXor, {subtract ? a : sum, b});
+  const int overflow = Comparison(Compare::kLtS, Emit32(IrOp::kAnd, {differs, terms}), Const32(0));
+  const int nearest = Emit32(IrOp::kXor, {Emit32(IrOp::kSar, {a, Const32(31)}), Const32(0x7fffffff)});
+  return Emit32(IrOp::kSelect, {overflow, nearest, sum});
+}
+
+absl::Status Translator::AddOrSubtract(const PtxInstruction& in, const Row& row) {
+  Modifiers modifiers(in.modifiers);
+  const bool subtract = row.op == IrOp::kSub, carry_in = in.opcode == "addc" || in.opcode == "subc";
+  const bool saturate = !carry_in && modifiers.Take("sat"), carry_out = !saturate && modifiers.Take("cc");
+  const char* allowed = saturate ? "s32" : carry_in || carry_out ? kCarryTypes : kAllTypes;
+  QGPU_ASSIGN_OR_RETURN(const ptx::TypeInfo type, TakeTypeOf(in, modifiers, allowed));
+  if (!modifiers.empty()) return Unsupported(in);
+  QGPU_RETURN_IF_ERROR(Expect(in, 3));
+  QGPU_ASSIGN_OR_RETURN(const std::vector<int> args, ReadAllOf(in, type));
+  int value;
+  if (saturate) {
+    value = SaturatedSum(args[0], args[1], subtract);
+  } else if (!carry_in && !carry_out) {
+    value = Emit(row.op, IrTypeOf(type), args);
+  } else if (subtract) {
+    QGPU_ASSIGN_OR_RETURN(value, SubtractWithBorrow(in, args[0], args[1], carry_in, carry_out));
+  } else {
+    QGPU_ASSIGN_OR_RETURN(value, AddWithCarry(in, args[0], args[1], carry_in, carry_out));
+  }
+  return WriteOf(in, in.operands[0], value, type.bits);
+}
+
+// ---- products ----
+
+// The upper half of a product of two values of `type`.
+int Translator::HighProduct(int a, int b, const ptx::TypeInfo& type) {
+  if (type.bits == 64) return HighProduct64(a, b, IsSigned(type));
+  if (type.bits == 16) {
+    const int product = Emit32(IrOp::kMul, {Extend(a, type), Extend(b, type)});
+    return Emit32(IsSigned(type) ? IrOp::kSar : IrOp::kShr, {product, Const32(16)});
+  }
+  const Emit32Function emit = [this](IrOp op, std::vector<int> args) { return Emit32(op, std::move(args)); };
+  return ExpandHighProduct(f(), emit, a, b, IsSigned(type));
+}
+
+// Four products of halves, each of 64 bits; no sum of theirs wraps.
+int Translator::HighProduct64(int a, int b, bool is_signed) {
+  const auto wide = [&](int value) { return Emit(IrOp::kZeroExt, Type::kI64, {value}); };
+  const auto low = [&](int value) { return wide(LowHalf(value)); };
+  const auto high = [&](int value) { return Emit(IrOp::kShr, Type::kI64, {value, Const32(32)}); };
+  const auto product = [&](int x, int y) { return Emit(IrOp::kMul, Type::kI64, {x, y}); };
+  const auto sum = [&](int x, int y) { return Emit(IrOp::kAdd, Type::kI64, {x, y}); };
+  const int a_low = low(a), a_high = wide(LowHalf(high(a))), b_low = low(b), b_high = wide(LowHalf(high(b)));
+  const int first = sum(product(a_high, b_low), high(product(a_low, b_low)));
+  const int second = sum(product(a_low, b_high), low(first));
+  int result = sum(sum(product(a_high, b_high), high(first)), high(second));
+  if (!is_signed) return result;
+  for (const auto& [sign, other] : {std::pair{a, b}, {b, a}}) {  // a negative factor is its unsigned value less 2^64
+    const int mask = Emit(IrOp::kSar, Type::kI64, {sign, Const32(63)});
+    result = Emit(IrOp::kSub, Type::kI64, {result, Emit(IrOp::kAnd, Type::kI64, {mask, other})});
+  }
+  return result;
+}
+
+// mul, mad and madc: lo, hi and wide.
 absl::Status Translator::Multiply(const PtxInstruction& in, const Row& row) {
   Modifiers modifiers(in.modifiers);
-  const std::optional<ptx::TypeInfo> info = modifiers.TakeType();
+  const bool is_mad = row.op == IrOp::kMad, carry_in = in.opcode == "madc";
   const bool lo = modifiers.Take("lo"), hi = modifiers.Take("hi"), wide = modifiers.Take("wide");
-  const std::optional<Type> type = TypeOf(info);
-  if (!type || !modifiers.empty() || lo + hi + wide != 1) return Unsupported(in);
-  if ((wide && *type != Type::kI32) || (hi && *type != Type::kI32)) return Unsupported(in);
-  const bool is_mad = row.op == IrOp::kMad;
+  if (lo + hi + wide != 1 || (carry_in && wide)) return Unsupported(in);
+  const bool carry_out = is_mad && !wide && modifiers.Take("cc");
+  const bool saturate = is_mad && hi && !carry_in && !carry_out && modifiers.Take("sat");
+  const char* allowed = saturate ? "s32" : carry_in || carry_out ? kCarryTypes : wide ? kWidenedTypes : kAllTypes;
+  QGPU_ASSIGN_OR_RETURN(const ptx::TypeInfo type, TakeTypeOf(in, modifiers, allowed));
+  if (!modifiers.empty()) return Unsupported(in);
   QGPU_RETURN_IF_ERROR(Expect(in, is_mad ? 4 : 3));
-  if (wide && info->bits == 16 && is_mad) return Unsupported(in);
-  const Type result = wide && info->bits == 32 ? Type::kI64 : *type;
-  QGPU_ASSIGN_OR_RETURN(int a, Read(in, in.operands[1], *type));
-  QGPU_ASSIGN_OR_RETURN(int b, Read(in, in.operands[2], *type));
-  if (hi) {
-    const Emit32Function emit = [this](IrOp op, std::vector<int> args) { return Emit32(op, std::move(args)); };
-    const bool is_signed = info->kind == TypeKind::kSigned;
-    int product;
-    if (info->bits == 16) {
-      product = Emit32(IrOp::kMul, {Extend(a, *info), Extend(b, *info)});
-      product = Emit32(is_signed ? IrOp::kSar : IrOp::kShr, {product, Const32(16)});
-    } else {
-      product = ExpandHighProduct(f(), emit, a, b, is_signed);
+  QGPU_ASSIGN_OR_RETURN(int a, ReadOf(in, in.operands[1], type));
+  QGPU_ASSIGN_OR_RETURN(int b, ReadOf(in, in.operands[2], type));
+  const ptx::TypeInfo result = {type.kind, wide ? 2 * type.bits : type.bits};
+  const Type ir_type = IrTypeOf(result);
+  if (wide) {
+    for (int* factor : {&a, &b}) {
+      *factor = type.bits == 16 ? Extend(*factor, type)
+                                : Emit(IsSigned(type) ? IrOp::kSignExt : IrOp::kZeroExt, Type::kI64, {*factor});
     }
-    if (is_mad) {
-      QGPU_ASSIGN_OR_RETURN(const int c, Read(in, in.operands[3], result));
-      product = Emit32(IrOp::kAdd, {product, c});
-    }
-    return Write(in, in.operands[0], product);
   }
-  if (wide && info->bits == 16) {
-    a = Extend(a, *info);
-    b = Extend(b, *info);
-  } else if (wide) {
-    const IrOp extend = info->kind == TypeKind::kSigned ? IrOp::kSignExt : IrOp::kZeroExt;
-    a = Emit(extend, Type::kI64, {a});
-    b = Emit(extend, Type::kI64, {b});
-  }
-  int product;
+  int c = -1;
   if (is_mad) {
-    QGPU_ASSIGN_OR_RETURN(const int c, Read(in, in.operands[3], result));
-    product = result == Type::kI32 ? Emit(IrOp::kMad, result, {a, b, c})
-                                   : Emit(IrOp::kAdd, result, {Emit(IrOp::kMul, result, {a, b}), c});
-  } else {
-    product = Emit(IrOp::kMul, result, {a, b});
+    QGPU_ASSIGN_OR_RETURN(c, ReadOf(in, in.operands[3], result));
   }
-  return Write(in, in.operands[0], product);
+  if (is_mad && !hi && !carry_in && !carry_out && ir_type == Type::kI32) {
+    return WriteOf(in, in.operands[0], Emit32(IrOp::kMad, {a, b, c}), result.bits);
+  }
+  int value = hi ? HighProduct(a, b, type) : Emit(IrOp::kMul, ir_type, {a, b});
+  if (saturate) {
+    value = SaturatedSum(value, c, false);
+  } else if (carry_in || carry_out) {
+    QGPU_ASSIGN_OR_RETURN(value, AddWithCarry(in, value, c, carry_in, carry_out));
+  } else if (is_mad) {
+    value = Emit(IrOp::kAdd, ir_type, {value, c});
+  }
+  return WriteOf(in, in.operands[0], value, result.bits);
 }
 
-absl::Status Translator::Logic(const PtxInstruction& in, const Row& row) {
+// Bits 0 to 31 (lo) or 16 to 47 (hi) of the product of two 24-bit numbers.
+absl::Status Translator::Multiply24(const PtxInstruction& in, const Row& row) {
   Modifiers modifiers(in.modifiers);
-  const std::optional<Type> type = TypeOf(modifiers.TakeType());
-  if (!type || !modifiers.empty()) return Unsupported(in);
-  QGPU_RETURN_IF_ERROR(Expect(in, 3));
-  QGPU_ASSIGN_OR_RETURN(const std::vector<int> args, ReadAll(in, *type));
-  return Write(in, in.operands[0], Emit(*type == Type::kPredicate ? row.signed_op : row.op, *type, args));
+  const bool is_mad = row.op == IrOp::kMad;
+  const bool lo = modifiers.Take("lo"), hi = modifiers.Take("hi");
+  const bool saturate = is_mad && hi && modifiers.Take("sat");
+  QGPU_ASSIGN_OR_RETURN(const ptx::TypeInfo type, TakeTypeOf(in, modifiers, saturate ? "s32" : "u32 s32"));
+  if (lo == hi || !modifiers.empty()) return Unsupported(in);
+  QGPU_RETURN_IF_ERROR(Expect(in, is_mad ? 4 : 3));
+  QGPU_ASSIGN_OR_RETURN(const std::vector<int> args, ReadAllOf(in, type));
+  int value;
+  if (lo) {
+    const ptx::TypeInfo factor = {type.kind, 24};
+    value = Emit32(IrOp::kMul, {Extend(args[0], factor), Extend(args[1], factor)});
+  } else {  // as the upper half of a product that is 2^16 times as large
+    const int eight = Const32(8);
+    value = HighProduct(Emit32(IrOp::kShl, {args[0], eight}), Emit32(IrOp::kShl, {args[1], eight}), type);
+  }
+  if (is_mad) value = saturate ? SaturatedSum(value, args[2], false) : Emit32(IrOp::kAdd, {value, args[2]});
+  return WriteOf(in, in.operands[0], value, 32);
 }
 
-absl::Status Translator::Not(const PtxInstruction& in, const Row&) {
+// dp4a: four products of bytes; dp2a: two of the halves of a and the lower or upper two bytes of b.
+absl::Status Translator::DotProduct(const PtxInstruction& in, const Row&) {
   Modifiers modifiers(in.modifiers);
-  const std::optional<Type> type = TypeOf(modifiers.TakeType());
-  if (!type || !modifiers.empty()) return Unsupported(in);
-  QGPU_RETURN_IF_ERROR(Expect(in, 2));
-  QGPU_ASSIGN_OR_RETURN(const int a, Read(in, in.operands[1], *type));
-  const int value = *type == Type::kPredicate ? Emit(IrOp::kPredNot, *type, {a})
-                                              : Emit(IrOp::kXor, *type, {a, f().Constant(*type, ~uint64_t{0})});
-  return Write(in, in.operands[0], value);
+  const bool of_halves = in.opcode == "dp2a";
+  const bool lo = of_halves && modifiers.Take("lo"), hi = of_halves && modifiers.Take("hi");
+  QGPU_ASSIGN_OR_RETURN(ptx::TypeInfo a_type, TakeTypeOf(in, modifiers, "u32 s32"));
+  QGPU_ASSIGN_OR_RETURN(ptx::TypeInfo b_type, TakeTypeOf(in, modifiers, "u32 s32"));
+  if ((of_halves && lo == hi) || !modifiers.empty()) return Unsupported(in);
+  QGPU_RETURN_IF_ERROR(Expect(in, 4));
+  QGPU_ASSIGN_OR_RETURN(const std::vector<int> args, ReadAllOf(in, a_type));
+  // `bits` bits from bit `first` on.
+  const auto piece = [&](int value, int first, int bits, const ptx::TypeInfo& type) {
+    if (!IsSigned(type)) {
+      return Extend(Emit32(IrOp::kShr, {value, Const32(static_cast<uint32_t>(first))}), {type.kind, bits});
+    }
+    const int top = Emit32(IrOp::kShl, {value, Const32(static_cast<uint32_t>(32 - bits - first))});
+    return Emit32(IrOp::kSar, {top, Const32(static_cast<uint32_t>(32 - bits))});
+  };
+  int sum = args[2];
+  const int count = of_halves ? 2 : 4, a_bits = 32 / count;
+  for (int i = 0; i < count; ++i) {
+    const int a = piece(args[0], a_bits * i, a_bits, a_type);
+    const int b = piece(args[1], 8 * i + (hi ? 16 : 0), 8, b_type);
+    sum = Emit32(IrOp::kMad, {a, b, sum});
+  }
+  return WriteOf(in, in.operands[0], sum, 32);
 }
+
+// ---- signs ----
 
 absl::Status Translator::Negate(const PtxInstruction& in, const Row&) {
   Modifiers modifiers(in.modifiers);
-  const std::optional<Type> type = TypeOf(modifiers.TakeType());
-  if (!type || *type == Type::kPredicate || !modifiers.empty()) return Unsupported(in);
+  QGPU_ASSIGN_OR_RETURN(const ptx::TypeInfo type, TakeTypeOf(in, modifiers, kSignedTypes));
+  if (!modifiers.empty()) return Unsupported(in);
   QGPU_RETURN_IF_ERROR(Expect(in, 2));
-  QGPU_ASSIGN_OR_RETURN(const int a, Read(in, in.operands[1], *type));
-  return Write(in, in.operands[0], Emit(IrOp::kSub, *type, {f().Constant(*type, 0), a}));
+  QGPU_ASSIGN_OR_RETURN(const int a, ReadOf(in, in.operands[1], type));
+  const Type ir_type = IrTypeOf(type);
+  return WriteOf(in, in.operands[0], Emit(IrOp::kSub, ir_type, {Constant(ir_type, 0), a}), type.bits);
 }
-
-// The type of an instruction that exists for 32-bit integers only, or an error.
-#define QGPU_EXPECT_ONLY_32(in, modifiers, operand_count)                                           \
-  const std::optional<ptx::TypeInfo> info = modifiers.TakeType();                                   \
-  if (TypeOf(info) != Type::kI32 || info->bits != 32 || !modifiers.empty()) return Unsupported(in); \
-  QGPU_RETURN_IF_ERROR(Expect(in, operand_count));                                                  \
-  [[maybe_unused]] const bool is_signed = info->kind == TypeKind::kSigned;                          \
-  QGPU_ASSIGN_OR_RETURN([[maybe_unused]] const std::vector<int> args, ReadAll(in, Type::kI32))
 
 absl::Status Translator::Absolute(const PtxInstruction& in, const Row&) {
   Modifiers modifiers(in.modifiers);
-  QGPU_EXPECT_ONLY_32(in, modifiers, 2);
-  return Write(in, in.operands[0], Emit32(IrOp::kMaxS, {args[0], Emit32(IrOp::kSub, {Const32(0), args[0]})}));
+  QGPU_ASSIGN_OR_RETURN(const ptx::TypeInfo type, TakeTypeOf(in, modifiers, kSignedTypes));
+  if (!modifiers.empty()) return Unsupported(in);
+  QGPU_RETURN_IF_ERROR(Expect(in, 2));
+  QGPU_ASSIGN_OR_RETURN(int a, ReadOf(in, in.operands[1], type));
+  a = Extend(a, type);
+  int value;
+  if (type.bits == 64) {  // (a ^ s) - s, where s is 0 or all ones
+    const int sign = Emit(IrOp::kSar, Type::kI64, {a, Const32(63)});
+    value = Emit(IrOp::kSub, Type::kI64, {Emit(IrOp::kXor, Type::kI64, {a, sign}), sign});
+  } else {
+    value = Emit32(IrOp::kMaxS, {a, Emit32(IrOp::kSub, {Const32(0), a})});
+  }
+  return WriteOf(in, in.operands[0], value, type.bits);
 }
 
 absl::Status Translator::SumOfDifferences(const PtxInstruction& in, const Row&) {
   Modifiers modifiers(in.modifiers);
-  QGPU_EXPECT_ONLY_32(in, modifiers, 4);
-  const int high = Emit32(is_signed ? IrOp::kMaxS : IrOp::kMaxU, {args[0], args[1]});
-  const int low = Emit32(is_signed ? IrOp::kMinS : IrOp::kMinU, {args[0], args[1]});
-  return Write(in, in.operands[0], Emit32(IrOp::kAdd, {Emit32(IrOp::kSub, {high, low}), args[2]}));
-}
-
-absl::Status Translator::Shift(const PtxInstruction& in, const Row& row) {
-  Modifiers modifiers(in.modifiers);
-  const std::optional<ptx::TypeInfo> info = modifiers.TakeType();
-  const std::optional<Type> type = TypeOf(info);
-  if (!type || *type == Type::kPredicate || !modifiers.empty()) return Unsupported(in);
-  QGPU_RETURN_IF_ERROR(Expect(in, 3));
-  QGPU_ASSIGN_OR_RETURN(int a, Read(in, in.operands[1], *type));
-  QGPU_ASSIGN_OR_RETURN(const int amount, Read(in, in.operands[2], Type::kI32));
-  if (row.op == IrOp::kShr && *type == Type::kI32) a = Extend(a, *info);
-  return Write(in, in.operands[0], Emit(info->kind == TypeKind::kSigned ? row.signed_op : row.op, *type, {a, amount}));
-}
-
-// shf: the upper (l) or lower (r) half of {b, a} shifted by c.
-absl::Status Translator::FunnelShift(const PtxInstruction& in, const Row&) {
-  Modifiers modifiers(in.modifiers);
-  const bool left = modifiers.Take("l"), right = modifiers.Take("r");
-  const bool wrap = modifiers.Take("wrap"), clamp = modifiers.Take("clamp");
-  if (left == right || wrap == clamp) return Unsupported(in);
-  QGPU_EXPECT_ONLY_32(in, modifiers, 4);
-  const int amount = Emit32(wrap ? IrOp::kAnd : IrOp::kMinU, {args[2], Const32(wrap ? 31 : 32)});
-  const int rest = Emit32(IrOp::kSub, {Const32(32), amount});
-  const int high = Emit32(IrOp::kShl, {args[1], left ? amount : rest});
-  const int low = Emit32(IrOp::kShr, {args[0], left ? rest : amount});
-  return Write(in, in.operands[0], Emit32(IrOp::kOr, {high, low}));
-}
-
-absl::Status Translator::ExtractField(const PtxInstruction& in, const Row&) {
-  Modifiers modifiers(in.modifiers);
-  QGPU_EXPECT_ONLY_32(in, modifiers, 4);
-  const int position = Emit32(IrOp::kAnd, {args[1], Const32(255)});
-  const int length = Emit32(IrOp::kAnd, {args[2], Const32(255)});
-  if (!is_signed) {
-    const int mask = Emit32(IrOp::kAdd, {Emit32(IrOp::kShl, {Const32(1), length}), Const32(~0u)});
-    return Write(in, in.operands[0], Emit32(IrOp::kAnd, {Emit32(IrOp::kShr, {args[0], position}), mask}));
+  QGPU_ASSIGN_OR_RETURN(const ptx::TypeInfo type, TakeTypeOf(in, modifiers, kAllTypes));
+  if (!modifiers.empty()) return Unsupported(in);
+  QGPU_RETURN_IF_ERROR(Expect(in, 4));
+  QGPU_ASSIGN_OR_RETURN(const std::vector<int> args, ReadAllOf(in, type));
+  const int a = Extend(args[0], type), b = Extend(args[1], type);
+  const Type ir_type = IrTypeOf(type);
+  int distance;
+  if (type.bits == 64) {
+    const int less = Comparison(IsSigned(type) ? Compare::kLtS : Compare::kLtU, a, b);
+    const int greater = Emit(IrOp::kSelect, ir_type, {less, b, a}),
+              smaller = Emit(IrOp::kSelect, ir_type, {less, a, b});
+    distance = Emit(IrOp::kSub, ir_type, {greater, smaller});
+  } else {
+    const int high = Emit32(IsSigned(type) ? IrOp::kMaxS : IrOp::kMaxU, {a, b});
+    distance = Emit32(IrOp::kSub, {high, Emit32(IsSigned(type) ? IrOp::kMinS : IrOp::kMinU, {a, b})});
   }
-  // The field's top bit, at most bit 31, goes to bit 31; an arithmetic shift brings the field down. Length 0 gives 0.
-  const int end = Emit32(IrOp::kMinU, {Emit32(IrOp::kAdd, {position, length}), Const32(32)});
-  const int up = Emit32(IrOp::kSub, {Const32(32), end});
-  const int field = Emit32(IrOp::kSar, {Emit32(IrOp::kShl, {args[0], up}), Emit32(IrOp::kAdd, {up, position})});
-  const int empty = Comparison(Compare::kEq, length, Const32(0));
-  return Write(in, in.operands[0], Emit32(IrOp::kSelect, {empty, Const32(0), field}));
-}
-
-absl::Status Translator::InsertField(const PtxInstruction& in, const Row&) {
-  Modifiers modifiers(in.modifiers);
-  QGPU_EXPECT_ONLY_32(in, modifiers, 5);
-  const int position = Emit32(IrOp::kAnd, {args[2], Const32(255)});
-  const int length = Emit32(IrOp::kAnd, {args[3], Const32(255)});
-  const int ones = Emit32(IrOp::kAdd, {Emit32(IrOp::kShl, {Const32(1), length}), Const32(~0u)});
-  const int mask = Emit32(IrOp::kShl, {ones, position});
-  const int kept = Emit32(IrOp::kAnd, {args[1], Emit32(IrOp::kXor, {mask, Const32(~0u)})});
-  const int field = Emit32(IrOp::kAnd, {Emit32(IrOp::kShl, {args[0], position}), mask});
-  return Write(in, in.operands[0], Emit32(IrOp::kOr, {kept, field}));
-}
-
-// bfind: position of the highest bit that differs from the sign, all ones where there is none.
-absl::Status Translator::FindHighBit(const PtxInstruction& in, const Row&) {
-  Modifiers modifiers(in.modifiers);
-  QGPU_EXPECT_ONLY_32(in, modifiers, 2);
-  int a = args[0];
-  if (is_signed) a = Emit32(IrOp::kXor, {a, Emit32(IrOp::kSar, {a, Const32(31)})});
-  return Write(in, in.operands[0], Emit32(IrOp::kSub, {Const32(31), Emit32(IrOp::kClz, {a})}));
-}
-
-absl::Status Translator::Unary(const PtxInstruction& in, const Row& row) {
-  Modifiers modifiers(in.modifiers);
-  QGPU_EXPECT_ONLY_32(in, modifiers, 2);
-  return Write(in, in.operands[0], Emit32(row.op, args));
-}
-
-// f(a, b, c) = f(a, b, 0) ^ (c & (f(a, b, 0) ^ f(a, b, 1))), and the same again for two operands.
-absl::Status Translator::Lop3(const PtxInstruction& in, const Row&) {
-  Modifiers modifiers(in.modifiers);
-  if (in.operands.size() != 5 || in.operands[4].kind != OperandKind::kInteger || in.operands[4].value > 255) {
-    return Unsupported(in);
-  }
-  QGPU_EXPECT_ONLY_32(in, modifiers, 5);
-  const uint32_t table = static_cast<uint32_t>(in.operands[4].value);  // bit 4a + 2b + c
-  const auto of_a = [&](uint32_t when_0, uint32_t when_1) {
-    const int low = Const32(when_0 != 0 ? ~0u : 0);
-    return when_0 == when_1 ? low : Emit32(IrOp::kXor, {args[0], low});
-  };
-  const auto of_a_b = [&](int c, bool difference) {  // the table, or its difference over c
-    const auto entry = [&](int a, int b) {
-      const uint32_t bit = table >> (4 * a + 2 * b + c) & 1;
-      return difference ? bit ^ (table >> (4 * a + 2 * b + 1) & 1) : bit;
-    };
-    const int base = of_a(entry(0, 0), entry(1, 0));
-    const int change = of_a(entry(0, 0) ^ entry(0, 1), entry(1, 0) ^ entry(1, 1));
-    return Emit32(IrOp::kXor, {base, Emit32(IrOp::kAnd, {args[1], change})});
-  };
-  const int value = Emit32(IrOp::kXor, {of_a_b(0, false), Emit32(IrOp::kAnd, {args[2], of_a_b(0, true)})});
-  return Write(in, in.operands[0], value);
+  return WriteOf(in, in.operands[0], Emit(IrOp::kAdd, ir_type, {distance, args[2]}), type.bits);
 }
 
 }  // namespace qgpu::lower

@@ -125,10 +125,11 @@ TEST(Translate, RefusalsSayWhatWouldBeNeeded) {
 
 TEST(Translate, ModifiersAndTypesThatAreNotTakenAreRefused) {
   for (const char* body :
-       {"  add.sat.s32 %r2, %r0, %r1;", "  mul.hi.u64 %rd3, %rd1, %rd2;", "  ld.global.b128 %rd3, [%rd1];",
-        "  bar.sync 1;", "  mov.u32 %r2, %clock;",
+       {"  add.sat.u32 %r2, %r0, %r1;", "  mul.wide.u64 %rd3, %rd1, %rd2;", "  min.relu.s32 %r2, %r0, %r1;",
+        "  add.b32 %r2, %r0, %r1;", "  setp.lo.s32 %p1, %r0, %r1;", "  add.u16x2 %r2, %r0, %r1;",
+        "  ld.global.b128 %rd3, [%rd1];", "  bar.sync 1;", "  mov.u32 %r2, %clock;",
         "  setp.lt.f32 %p1, 0f00000000, 0f00000000;", "  atom.global.add.b32 %r2, [%rd0], 1;", "  @%p1 bar.sync 0;",
-        "  ld.global.v8.u32 %r2, [%rd1];", "  trap;", "  max.s64 %rd3, %rd1, %rd2;"}) {
+        "  ld.global.v8.u32 %r2, [%rd1];", "  prmt.b32.f5e %r2, %r0, %r1, 2;", "  set.lt.f32.s32 %r2, %r0, %r1;"}) {
     EXPECT_EQ(TranslateBody(std::string(body) + "\n  ret;").status().code(), absl::StatusCode::kUnimplemented) << body;
   }
 }

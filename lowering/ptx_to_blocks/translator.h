@@ -1,5 +1,6 @@
 // The translation of one kernel, see translate.h. One class in several files: translate.cc splits the body into blocks
-// and reads and writes operands, translate_arithmetic.cc and translate_data.cc hold the handlers of the opcodes.
+// and reads and writes operands, translate_arithmetic.cc, translate_bits.cc, translate_data.cc and their like hold the
+// handlers of the opcodes.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "lowering/ptx_to_blocks/memory_layout.h"
+#include "lowering/ptx_to_blocks/pairs.h"
 #include "lowering/ptx_to_blocks/ssa_builder.h"
 #include "lowering/ptx_to_blocks/translate.h"
 
@@ -34,14 +36,16 @@ class Modifiers {
     return true;
   }
   // The first type among them.
+  std::optional<std::string> TakeTypeName() {
+    const auto found = std::find_if(left_.begin(), left_.end(), [](const auto& m) { return ptx::LookUpType(m); });
+    if (found == left_.end()) return std::nullopt;
+    std::string name = *found;
+    left_.erase(found);
+    return name;
+  }
   std::optional<ptx::TypeInfo> TakeType() {
-    for (auto it = left_.begin(); it != left_.end(); ++it) {
-      if (const auto type = ptx::LookUpType(*it)) {
-        left_.erase(it);
-        return type;
-      }
-    }
-    return std::nullopt;
+    const std::optional<std::string> name = TakeTypeName();
+    return name ? ptx::LookUpType(*name) : std::nullopt;
   }
   bool empty() const { return left_.empty(); }
 
@@ -62,6 +66,13 @@ inline std::optional<Type> TypeOf(const std::optional<ptx::TypeInfo>& type) {
   if (type->bits == 16 || type->bits == 32) return Type::kI32;
   if (type->bits == 64) return Type::kI64;
   return std::nullopt;
+}
+
+// What a register of this type holds. One of 8 bits, for loads, stores and conversions only, is like one of 16.
+inline std::optional<Type> RegisterTypeOf(const std::string& name) {
+  const std::optional<ptx::TypeInfo> type = ptx::LookUpType(name);
+  if (type && IsInteger(*type) && type->bits == 8) return Type::kI32;
+  return TypeOf(type);
 }
 
 // A barrier of the whole thread block that gives no result.
@@ -160,23 +171,71 @@ class Translator {
     return Wrong(in, fmt::format("has {} operands, not {}", in.operands.size(), operands));
   }
 
+  // Operands and results of instructions on integers, which take registers of just their width.
+  absl::StatusOr<ptx::TypeInfo> TakeTypeOf(const PtxInstruction& in, Modifiers& modifiers,
+                                           std::string_view allowed) const;
+  absl::Status ExpectWidth(const PtxInstruction& in, const Operand& operand, int bits) const;
+  absl::StatusOr<int> ReadOf(const PtxInstruction& in, const Operand& operand, const ptx::TypeInfo& type);
+  absl::StatusOr<std::vector<int>> ReadAllOf(const PtxInstruction& in, const ptx::TypeInfo& type);  // 1 and on
+  absl::StatusOr<int> ReadAtLeast(const PtxInstruction& in, const Operand& operand, const ptx::TypeInfo& type);
+  absl::Status WriteOf(const PtxInstruction& in, const Operand& operand, int value, int bits);
+  absl::Status WriteExtended(const PtxInstruction& in, const Operand& operand, int value, const ptx::TypeInfo& type);
+
+  // Values of either width.
+  int Constant(Type type, uint64_t value) { return f().Constant(type, value); }
+  int Number(int predicate, Type type) {
+    return Emit(IrOp::kSelect, type, {predicate, Constant(type, 1), Constant(type, 0)});
+  }
+  int LowHalf(int value) { return Emit32(IrOp::kTruncate, {value}); }
+  PairMath Math() {
+    return PairMath(f(), [this](IrInstruction in) {
+      in.origin = origin_;
+      return f().Add(current_, std::move(in));
+    });
+  }
+
+  // The carry flag CC.CF is one more variable of the thread.
+  int CarryVariable() const { return static_cast<int>(kernel_.registers.size()); }
+  absl::Status WriteCarry(const PtxInstruction& in, int carry);
+  absl::StatusOr<int> AddWithCarry(const PtxInstruction& in, int a, int b, bool carry_in, bool carry_out);
+  absl::StatusOr<int> SubtractWithBorrow(const PtxInstruction& in, int a, int b, bool carry_in, bool carry_out);
+  int SaturatedSum(int a, int b, bool subtract);
+  int HighProduct(int a, int b, const ptx::TypeInfo& type);
+  int HighProduct64(int a, int b, bool is_signed);
+  int Saturated(int value, const ptx::TypeInfo& from, const ptx::TypeInfo& to);
+  int FunnelShifted(int low, int high, int amount, bool left);
+  int PermutedByConstant(int a, int b, uint32_t selector);
+  int ReversedBytes(int value);
+  absl::StatusOr<std::vector<int>> ReadFieldOperands(const PtxInstruction& in, size_t first);
+
   // Handlers, see Table.
   absl::Status Binary(const PtxInstruction& in, const Row& row);
+  absl::Status AddOrSubtract(const PtxInstruction& in, const Row& row);
   absl::Status Multiply(const PtxInstruction& in, const Row& row);
+  absl::Status Multiply24(const PtxInstruction& in, const Row& row);
   absl::Status Logic(const PtxInstruction& in, const Row& row);
   absl::Status Not(const PtxInstruction& in, const Row& row);
   absl::Status Negate(const PtxInstruction& in, const Row& row);
   absl::Status Absolute(const PtxInstruction& in, const Row& row);
   absl::Status SumOfDifferences(const PtxInstruction& in, const Row& row);
+  absl::Status DotProduct(const PtxInstruction& in, const Row& row);
   absl::Status Shift(const PtxInstruction& in, const Row& row);
   absl::Status FunnelShift(const PtxInstruction& in, const Row& row);
   absl::Status ExtractField(const PtxInstruction& in, const Row& row);
   absl::Status InsertField(const PtxInstruction& in, const Row& row);
   absl::Status FindHighBit(const PtxInstruction& in, const Row& row);
-  absl::Status Unary(const PtxInstruction& in, const Row& row);
+  absl::Status FieldMask(const PtxInstruction& in, const Row& row);
+  absl::Status ExtendField(const PtxInstruction& in, const Row& row);
+  absl::Status FindNthOne(const PtxInstruction& in, const Row& row);
+  absl::Status IsZero(const PtxInstruction& in, const Row& row);
+  absl::Status CountOrReverse(const PtxInstruction& in, const Row& row);
+  absl::Status Permute(const PtxInstruction& in, const Row& row);
   absl::Status Lop3(const PtxInstruction& in, const Row& row);
   absl::Status Move(const PtxInstruction& in, const Row& row);
+  absl::Status Pack(const PtxInstruction& in, int bits);
+  absl::Status Unpack(const PtxInstruction& in, int bits);
   absl::Status Convert(const PtxInstruction& in, const Row& row);
+  absl::Status ConvertAndPack(const PtxInstruction& in, Modifiers& modifiers);
   absl::Status ConvertAddress(const PtxInstruction& in, const Row& row);
   absl::Status SetPredicate(const PtxInstruction& in, const Row& row);
   absl::Status Set(const PtxInstruction& in, const Row& row);
