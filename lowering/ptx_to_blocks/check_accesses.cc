@@ -16,7 +16,7 @@ class Checker {
         facts_(facts),
         layout_(layout),
         flow_(AnalyzeFlow(function)),
-        ranges_(AnalyzeRanges(function, flow_, facts)) {}
+        ranges_(function, flow_, facts) {}
 
   void Run() {
     for (int block : flow_.order) {
@@ -24,6 +24,7 @@ class Checker {
       for (int value : list) {
         if (f_.at(value).op != IrOp::kLoad && f_.at(value).op != IrOp::kStore) continue;
         access_ = value;
+        home_ = block;
         CheckWindow();
         CheckAlignment();
       }
@@ -35,10 +36,10 @@ class Checker {
   int64_t Offset() const { return static_cast<int32_t>(f_.at(access_).immediate); }
   int Const32(uint32_t value) { return f_.Constant(Type::kI32, value); }
 
-  // The range of a 32-bit address value; of one that is added here, unknown.
+  // The range of a 32-bit value where the access happens.
   Range RangeOf(int value) const {
-    if (static_cast<size_t>(value) < ranges_.size()) return ranges_[value];
-    return {INT32_MIN, INT32_MAX};
+    const IrInstruction& in = f_.at(access_);
+    return ranges_.At(home_, value, in.guard, in.negate);
   }
 
   // Adds an instruction before the access; before its block where that is one which lanes run one by one.
@@ -143,7 +144,7 @@ class Checker {
   bool Rest(int value, int depth, bool* found, Range* rest) const {
     if (!*found && IsOwnOffset(value)) return *found = true;
     const IrInstruction& in = f_.at(value);
-    if (in.op == IrOp::kAdd && depth > 0 && static_cast<size_t>(value) < ranges_.size()) {
+    if (in.op == IrOp::kAdd && depth > 0) {
       return Rest(in.args[0], depth - 1, found, rest) && Rest(in.args[1], depth - 1, found, rest);
     }
     const Range range = RangeOf(value);
@@ -191,9 +192,9 @@ class Checker {
   const LaunchFacts& facts_;
   const MemoryLayout& layout_;
   const FlowGraph flow_;
-  const std::vector<Range> ranges_;
+  const Ranges ranges_;
   std::map<int, int> preheader_;  // [serial block]
-  int access_ = -1;
+  int access_ = -1, home_ = -1;  // and the block where it was
 };
 
 }  // namespace

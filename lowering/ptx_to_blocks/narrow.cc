@@ -20,7 +20,8 @@ class Narrower {
       : f_(function),
         flow_(AnalyzeFlow(function)),
         facts_(facts),
-        ranges_(AnalyzeRanges(function, flow_, facts)),
+        analysis_(function, flow_, facts),
+        ranges_(analysis_.values()),
         halves_(function, ranges_, words) {}
 
   absl::Status Run() {
@@ -198,7 +199,8 @@ class Narrower {
     } else if (in.op == IrOp::kLoad || in.op == IrOp::kStore) {
       const auto offset = static_cast<int64_t>(in.immediate);
       const int64_t small = kSmallTerms - std::min(std::abs(offset), kSmallTerms);
-      int address = offset >= -kSmallTerms && offset <= kSmallTerms ? Checked(in.args[0], small) : -1;
+      int address = ProvenHere(value) ? Low(in.args[0]) : -1;
+      if (address < 0) address = offset >= -kSmallTerms && offset <= kSmallTerms ? Checked(in.args[0], small) : -1;
       if (address < 0 && LowHalfSuffices(in.args[0], offset)) address = Low(in.args[0]);
       if (address < 0 && NeverValid(in.args[0], offset)) {
         address = Const32(kProvenLimit);
@@ -211,6 +213,14 @@ class Narrower {
       f_.at(value).args[0] = address;
       f_.at(value).immediate = static_cast<uint32_t>(f_.at(value).immediate);
     }
+  }
+
+  // Whether the address of an access is small, as far as the branches on the way to it and its guard tell.
+  bool ProvenHere(int access) const {
+    const IrInstruction& in = f_.at(access);
+    const Range range = analysis_.At(in.block, in.args[0], in.guard, in.negate);
+    const __int128 offset = static_cast<int64_t>(in.immediate);
+    return range.empty() || (range.low + offset >= -kProvenLimit && range.high + offset <= kProvenLimit);
   }
 
   // The lower half of base + offset where that is all of it, otherwise an address that is out of range.
@@ -243,7 +253,8 @@ class Narrower {
   IrFunction& f_;
   const FlowGraph flow_;
   const LaunchFacts& facts_;
-  const std::vector<Range> ranges_;
+  const Ranges analysis_;
+  const std::vector<Range>& ranges_;
   Halves halves_;
   std::map<std::pair<int, int64_t>, int> scaled_;   // by value and factor
   std::map<std::pair<int, int64_t>, int> checked_;  // by value and what is added

@@ -77,10 +77,7 @@ TEST(MemoryPtx, LoadsOfEveryWidthAndSpace) {
       kernel.threads = space == "local" ? 2 : kThreads;
       kernel.before = before;
       kernel.body = ".local .align 16 .b8 l[16];\n";
-      std::string base = "%in";
-      if (space == "shared") base = "s";
-      if (space == "const") base = "c";
-      if (space == "local") base = "l";
+      const std::string base = space == "shared" ? "s" : space == "const" ? "c" : space == "local" ? "l" : "%in";
       if (space == "shared" || space == "local") {  // both words that are read come from `in`
         for (int word = 0; word < 4; ++word) {
           kernel.body +=
@@ -91,7 +88,7 @@ TEST(MemoryPtx, LoadsOfEveryWidthAndSpace) {
       kernel.body += fmt::format("and.b32 %r1, %t, {}; mul.wide.u32 %d1, %r1, {};\n", 8 / bytes - 1, bytes);
       kernel.body += base[0] == '%' ? fmt::format("add.u64 %d2, {}, %d1;\n", base)
                                     : fmt::format("mov.u64 %d2, {}; add.u64 %d2, %d2, %d1;\n", base);
-      const std::string dot = space.empty() ? "" : "." + space;
+      const std::string dot = space.empty() ? "" : fmt::format(".{}", space);
       kernel.body += fmt::format("ld{}.{} %r2, [%d2+{}]; st.global.u32 [%o], %r2;", dot, type, bytes);
       ExpectAgreement(kernel);
     }
@@ -240,7 +237,7 @@ TEST(MemoryPtx, AtomicOperations) {
     std::string rest = types;
     while (!rest.empty()) {
       const std::string type = rest.substr(0, rest.find(' '));
-      rest = rest.find(' ') == std::string::npos ? "" : rest.substr(rest.find(' ') + 1);
+      rest.erase(0, type.size() + 1);
       for (const char* where : {"global", "shared", ""}) {
         for (uint64_t seed = 1; seed <= 3; ++seed) {
           Kernel kernel;
@@ -260,7 +257,7 @@ TEST(MemoryPtx, AtomicOperations) {
               fmt::format("ld.global.{0} {1}5, [%d2]; ld.global.{0} {1}6, [%d2+{2}];\n", loaded, value, wide ? 8 : 4);
           if (cas) kernel.body += fmt::format("ld{}.{} {}5, [%d3];\n", shared ? ".shared" : "", loaded, value);
           kernel.body += fmt::format("atom{}{}.{}.{} {}7, [%d3], {}5{};\n", *where == 0 ? "" : ".", where, operation,
-                                     type, value, value, cas ? ", " + value + "6" : "");
+                                     type, value, value, cas ? fmt::format(", {}6", value) : "");
           kernel.body +=
               wide   ? "cvt.u32.u64 %r7, %d7; shr.u64 %d7, %d7, 32; cvt.u32.u64 %r8, %d7; xor.b32 %r7, %r7, %r8;\n"
               : half ? "cvt.u32.u16 %r7, %h7;\n"
@@ -293,7 +290,7 @@ TEST(MemoryPtx, AtomicOperationsOfManyThreadsOnOnePlace) {
         const bool counts = std::string_view(operation).substr(1, 2) == "nc" || *operation == 'd';
         const bool shared = *space == 's';
         kernel.before = ".shared .u32 s;\n";
-        kernel.body = shared ? "st.shared.u32 [s], 3; bar.sync 0;\n" : "";
+        if (shared) kernel.body += "st.shared.u32 [s], 3; bar.sync 0;\n";
         kernel.body +=
             fmt::format("ld.global.u32 %r1, [%i]; setp.ne.u32 %p1, %t, 4;\n@%p1 {}.{}.{} {}[{}], {};\n", opcode, space,
                         operation, *opcode == 'a' ? "%r2, " : "", shared ? "s" : "%out", counts ? "%n" : "%r1");
