@@ -3,6 +3,8 @@
 //
 //   text_tool tokenizer DIRECTORY   {"text": .., "as_text": bool} -> {"ids": ..}
 //                                   {"ids": .., "skip": bool} -> {"text": .., "stream": ..}
+//   text_tool render DIRECTORY      {variables} -> {"text": ..}
+//   text_tool templates             {"template": .., "variables": {..}} -> {"text": ..}
 //   text_tool split PATTERN         {"text": ..} -> {"pieces": ..}
 //   text_tool nfc                   {"text": ..} -> {"text": ..}
 //   text_tool words                 {"first": .., "last": ..} -> {"word": [code points], "space": [code points]}
@@ -11,6 +13,7 @@
 #include <iostream>
 #include <string>
 
+#include "model/text/chat_template.h"
 #include "model/text/detokenizer.h"
 #include "model/text/split_pattern.h"
 #include "model/text/tokenizer.h"
@@ -74,6 +77,16 @@ absl::StatusOr<ordered_json> Words(const ordered_json& request) {
   return ordered_json{{"word", word}, {"space", space}};
 }
 
+absl::StatusOr<ordered_json> Rendered(const ChatTemplate& chat_template, const ordered_json& variables) {
+  QGPU_ASSIGN_OR_RETURN(const std::string text, chat_template.RenderJson(variables));
+  return ordered_json{{"text", text}};
+}
+
+absl::StatusOr<ordered_json> ParseAndRender(const ordered_json& request) {
+  QGPU_ASSIGN_OR_RETURN(const auto chat_template, ChatTemplate::Parse(request["template"].get<std::string>()));
+  return Rendered(*chat_template, request["variables"]);
+}
+
 int Fail(const absl::Status& status) {
   std::cout << Error(status).dump() << "\n";
   return 2;
@@ -83,6 +96,12 @@ int Main(const std::vector<std::string>& arguments) {
   const std::string command = arguments.empty() ? "" : arguments[0];
   if (command == "nfc") return AnswerLines(Nfc);
   if (command == "words") return AnswerLines(Words);
+  if (command == "templates") return AnswerLines(ParseAndRender);
+  if (arguments.size() == 2 && command == "render") {
+    const auto chat_template = ChatTemplate::Open(arguments[1]);
+    if (!chat_template.ok()) return Fail(chat_template.status());
+    return AnswerLines([&](const ordered_json& request) { return Rendered(**chat_template, request); });
+  }
   if (arguments.size() == 2 && command == "tokenizer") {
     const auto tokenizer = Tokenizer::Open(arguments[1]);
     if (!tokenizer.ok()) return Fail(tokenizer.status());
