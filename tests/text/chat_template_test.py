@@ -192,8 +192,6 @@ SNIPPETS = r"""
 {{ "a\tb\nc\\d\x41\u00e9\q\101" }} {{ 'multi
 line' }}
 {# comment #}a{#- strips -#} b {# x #}
-{#
-lines #}
 {% raw %}{{ n }} {% if %}{% endraw %} {%- raw -%}  x  {%- endraw -%}  y
   {% if yes %}
   indented
@@ -247,7 +245,7 @@ def snippets():
         whole.append("\n".join(lines[start:end]))
         start = end
     whole += ["\n".join(lines[i:i + 3]) for i in range(len(lines) - 3)]
-    return whole + [line + "\n" for line in lines] + ["a\n\n", "a\r\nb\rc\n", "", "\n", "{{ n }}\n{{ n }}\n\n", "{% set x %}\n  a\n{% endset %}\n[{{ x }}]"]
+    return whole + [line + "\n" for line in lines] + ["{#\nlines #}\n c", "a {#-\nb\n+#}\n c", "a\n\n", "a\r\nb\rc\n", "", "\n", "{{ n }}\n{{ n }}\n\n", "{% set x %}\n  a\n{% endset %}\n[{{ x }}]"]
 
 
 def main():
