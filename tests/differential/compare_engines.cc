@@ -19,7 +19,7 @@ std::string FirstDifference(const MachineRun& run, size_t arena_words, const Nat
 
 }  // namespace
 
-Comparison CompareEngines(const LaunchSpec& spec) {
+Comparison CompareEngines(const LaunchSpec& spec, const std::function<void(Program&)>& change) {
   static PtxCache cache;
   Comparison out;
   const absl::StatusOr<PtxSource> source = cache.Get(spec);
@@ -27,14 +27,16 @@ Comparison CompareEngines(const LaunchSpec& spec) {
     out.difference = std::string(source.status().message());
     return out;
   }
+  out.compiled = true;
   LaunchSpec of_ptx = spec;
   of_ptx.kernel = source->entry;
-  const absl::StatusOr<LoweredKernel> lowered = CompileKernel(spec, cache);
+  absl::StatusOr<LoweredKernel> lowered = CompileKernel(spec, cache);
   if (!lowered.ok()) {
     out.refused = true;
     out.difference = lowered.status().ToString();
     return out;
   }
+  if (change != nullptr) change(lowered->launch.program);
   const MachineRun run = Interpret(lowered->launch, spec.token_budget);
   out.tokens = static_cast<int64_t>(run.tokens.size());
   out.passes = run.passes;

@@ -6,10 +6,44 @@
 namespace qgpu {
 namespace {
 
-constexpr int kVariables = 4;
-constexpr int kMaxThreads = 12;  // each owns two words of `out`
+constexpr int kMaxThreads = 16;  // each owns two words of `out`
 
-// Numbers that make arithmetic interesting.
+class LaunchWriter {
+ public:
+  LaunchWriter(uint64_t seed, const KernelSource& source, const std::string& kernel) : random_(seed ^ 0x5eed) {
+    spec.source = source;
+    spec.kernel = kernel;
+    spec.token_budget = 200000;
+    spec.grid.x = 1 + random_.Below(2);
+    spec.block.x = 1 + random_.Below(kMaxThreads / spec.grid.x);
+  }
+  void Buffer(const char* name, int words) {
+    KernelArgument argument;
+    argument.name = name;
+    argument.kind = KernelArgument::Kind::kBuffer;
+    for (int i = 0; i < words; ++i) argument.words.push_back(static_cast<uint32_t>(RandomNumber(random_)));
+    spec.arguments.push_back(argument);
+  }
+  void Scalar(const char* name, int32_t value) {
+    KernelArgument argument;
+    argument.name = name;
+    argument.scalar = static_cast<uint64_t>(static_cast<int64_t>(value));
+    spec.arguments.push_back(argument);
+  }
+  void Inputs() {
+    Buffer("a", 8);
+    Buffer("b", 8);
+    Scalar("n", static_cast<int32_t>(random_.Below(kMaxThreads + 1)));
+    Scalar("m", RandomNumber(random_));
+  }
+  LaunchSpec spec;
+
+ private:
+  SplitMix64 random_;
+};
+
+}  // namespace
+
 int32_t RandomNumber(SplitMix64& random) {
   static constexpr int32_t edges[] = {0, 1, -1, 2, 3, 7, 31, 32, 33, 255, 0x7fffffff, -0x7fffffff - 1, 65535, -65536};
   switch (random.Below(3)) {
@@ -22,347 +56,19 @@ int32_t RandomNumber(SplitMix64& random) {
   }
 }
 
-class CudaWriter {
- public:
-  explicit CudaWriter(uint64_t seed) : random_(seed) {}
-
-  std::string Kernel(const std::string& name) {
-    text_ = fmt::format(
-        "__global__ void {}(int* out, const int* a, const int* b, int n, int m) {{\n"
-        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n",
-        name);
-    if (random_.Below(2) == 0) Line("if (i >= n) return;");
-    for (int v = 0; v < kVariables; ++v) {
-      Line(fmt::format("{} x{} = {};", random_.Below(3) == 0 ? "unsigned" : "int", v, Leaf()));
-    }
-    const int statements = 1 + static_cast<int>(random_.Below(4));
-    for (int s = 0; s < statements; ++s) Statement(0);
-    Line(fmt::format("out[2 * i] = {};", Expression(2)));
-    if (random_.Below(2) == 0) Line(fmt::format("out[2 * i + 1] = {};", Expression(1)));
-    return text_ + "}\n";
-  }
-
- private:
-  bool OneIn(uint32_t n) { return random_.Below(n) == 0; }
-  void Line(const std::string& line) { text_ += std::string(2 * (depth_ + 1), ' ') + line + "\n"; }
-  std::string Variable() { return fmt::format("x{}", random_.Below(kVariables)); }
-
-  std::string Number() {
-    const int32_t number = RandomNumber(random_);
-    return number == -0x7fffffff - 1 ? "(-0x7fffffff - 1)" : fmt::format("({})", number);
-  }
-
-  std::string Leaf() {
-    switch (random_.Below(9)) {
-      case 0:
-        return Number();
-      case 1:
-        return "n";
-      case 2:
-        return "m";
-      case 3:
-        return "i";
-      case 4:
-        return fmt::format("a[{} & 7]", OneIn(2) ? "i" : "n");
-      case 5:
-        return fmt::format("b[{}]", random_.Below(8));
-      default:
-        return text_.find("x3 =") == std::string::npos ? Number() : Variable();
-    }
-  }
-
-  std::string Expression(int depth) {
-    if (depth == 0 || OneIn(5)) return Leaf();
-    const auto e = [&] { return Expression(depth - 1); };
-    static constexpr const char* binary[] = {"+", "-", "*", "&", "|", "^", "+", "*"};
-    switch (random_.Below(14)) {
-      case 0:
-        return fmt::format("({} << ({} & 31))", e(), e());
-      case 1:
-        return fmt::format("((int)({}) >> ({} & 31))", e(), e());
-      case 2:
-        return fmt::format("((unsigned)({}) >> ({} & 31))", e(), e());
-      case 3:
-        return fmt::format("({} ? {} : {})", Condition(depth - 1), e(), e());
-      case 4:
-        return fmt::format("{}((int)({}), (int)({}))", OneIn(2) ? "min" : "max", e(), e());
-      case 5:
-        return fmt::format("{}((unsigned)({}), (unsigned)({}))", OneIn(2) ? "min" : "max", e(), e());
-      case 6:
-        return fmt::format("a[({}) & 7]", e());
-      case 7:
-        if (OneIn(3))
-          return fmt::format("({}({}) {} {})", OneIn(2) ? "(unsigned)" : "(int)", e(), OneIn(2) ? "/" : "%",
-                             3 + random_.Below(9));
-        return fmt::format("{}({})", OneIn(2) ? "~" : "-", e());
-      case 8:
-        return fmt::format("{}({})", OneIn(3) ? "__popc" : OneIn(2) ? "__clz" : "__brev", e());
-      case 9:
-        return OneIn(2) ? fmt::format("abs((int)({}))", e())
-                        : fmt::format("({})({})",
-                                      OneIn(2)   ? "short"
-                                      : OneIn(2) ? "unsigned char"
-                                                 : "unsigned short",
-                                      e());
-      default:
-        return fmt::format("({} {} {})", e(), binary[random_.Below(std::size(binary))], e());
-    }
-  }
-
-  std::string Condition(int depth) {
-    static constexpr const char* compares[] = {"<", "<=", ">", ">=", "==", "!="};
-    if (depth > 0 && OneIn(4)) {
-      return fmt::format("({} {} {})", Condition(depth - 1), OneIn(2) ? "&&" : "||", Condition(depth - 1));
-    }
-    const char* cast = OneIn(3) ? "(unsigned)" : "(int)";
-    return fmt::format("({}({}) {} {}({}))", cast, Expression(depth), compares[random_.Below(6)], cast, Leaf());
-  }
-
-  // Loops over arrays as everybody writes them: LLVM turns them into pointers that walk.
-  void WalkArrays() {
-    const std::string j = fmt::format("j{}", loops_++), x = Variable(), count = OneIn(2) ? "(n & 7)" : "(m & 7)";
-    switch (random_.Below(4)) {
-      case 0:
-        return Line(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {2} += a[{0}] * b[{0}];", j, count, x));
-      case 1:
-        return Line(
-            fmt::format("for (int {0} = {1} - 1; {0} >= 0; --{0}) {2} = {2} * {3} + a[{0}];", j, count, x, Leaf()));
-      case 2:
-        return Line(
-            fmt::format("for (int {0} = i & 3; {0} < 8; {0} += 2) {2} = max((int){2}, a[{0}] ^ {0});", j, count, x));
-      default:
-        return Line(
-            fmt::format("for (const int* p{0} = a; p{0} != a + {1}; ++p{0}) {2} ^= *p{0} + b[1];", j, count, x));
-    }
-  }
-
-  void Statement(int nesting) {
-    if (nesting < 2 && OneIn(6)) return WalkArrays();
-    const uint32_t kind = random_.Below(nesting >= 2 ? 4 : 9);
-    if (kind == 3) return Line(fmt::format("out[2 * i + {}] = {};", random_.Below(2), Expression(1)));
-    if (kind < 4) return Line(fmt::format("{} {} {};", Variable(), OneIn(2) ? "=" : "+=", Expression(2)));
-    const std::string counter = fmt::format("j{}", loops_++);
-    if (kind < 6) {
-      Line(fmt::format("if ({}) {{", Condition(1)));
-    } else if (kind == 6) {
-      Line(fmt::format("for (int {0} = 0; {0} < ({1} & 7); ++{0}) {{", counter, Leaf()));
-    } else if (kind == 7) {
-      Line(fmt::format("for (int {0} = {1} & 7; {0} > 0; {0} -= {2}) {{", counter, Leaf(), 1 + random_.Below(2)));
-    } else {
-      Line(fmt::format("for (int {0} = 0; {0} < {1}; ++{0}) {{", counter, 2 + random_.Below(20)));
-    }
-    ++depth_;
-    if (kind >= 6 && OneIn(2)) Line(fmt::format("{} += a[{} & 7] * {};", Variable(), counter, Leaf()));
-    if (kind >= 6 && OneIn(4)) Line(fmt::format("if ({}) {};", Condition(0), OneIn(2) ? "break" : "continue"));
-    const int count = 1 + static_cast<int>(random_.Below(2));
-    for (int s = 0; s < count; ++s) Statement(nesting + 1);
-    --depth_;
-    if (kind == 5) {
-      Line("} else {");
-      ++depth_;
-      Statement(nesting + 1);
-      --depth_;
-    }
-    Line("}");
-  }
-
-  SplitMix64 random_;
-  std::string text_;
-  int depth_ = 0, loops_ = 0;
-};
-
-class PtxWriter {
- public:
-  explicit PtxWriter(uint64_t seed) : random_(seed) {}
-
-  std::string Module(int instructions) {
-    text_ =
-        ".version 6.4\n.target sm_75\n.address_size 64\n"
-        ".visible .entry k(.param .u64 out, .param .u64 a, .param .u64 b, .param .u32 n, .param .u32 m)\n{\n"
-        "  .reg .pred %p<5>;\n  .reg .b32 %r<8>;\n  .reg .b64 %rd<6>;\n"
-        "  ld.param.u64 %rd0, [out];\n  ld.param.u64 %rd1, [a];\n  ld.param.u64 %rd2, [b];\n"
-        "  mov.u32 %r0, %tid.x;\n  mov.u32 %r1, %ctaid.x;\n  mov.u32 %r2, %ntid.x;\n"
-        "  mad.lo.u32 %r0, %r1, %r2, %r0;\n  mul.wide.u32 %rd3, %r0, 8;\n  add.s64 %rd0, %rd0, %rd3;\n"
-        "  and.b32 %r1, %r0, 7;\n  mul.wide.u32 %rd3, %r1, 4;\n  add.s64 %rd4, %rd1, %rd3;\n"
-        "  ld.global.u32 %r1, [%rd4];\n  ld.global.u32 %r2, [%rd2+4];\n"
-        "  ld.param.u32 %r3, [n];\n  ld.param.u32 %r4, [m];\n  mov.u32 %r5, %tid.x;\n"
-        "  setp.lt.s32 %p0, %r1, %r2;\n  setp.eq.u32 %p1, %r1, %r3;\n  setp.ne.u32 %p2, %r0, 1;\n";
-    for (int i = 0; i < instructions; ++i) Instruction();
-    if (in_loop_) CloseLoop();
-    for (; open_ > 0; --open_) text_ += fmt::format("L{}:\n", labels_ - open_);
-    return text_ +
-           fmt::format(
-               "  st.global.u32 [%rd0], {};\n  selp.u32 %r1, {}, {}, {};\n  st.global.u32 [%rd0+4], %r1;\n  ret;\n}}\n",
-               Register(), Register(), Register(), Predicate());
-  }
-
- private:
-  std::string Register() { return fmt::format("%r{}", 1 + random_.Below(5)); }
-  std::string Predicate() { return fmt::format("%p{}", random_.Below(3)); }
-  std::string Operand() { return random_.Below(3) == 0 ? fmt::format("{}", RandomNumber(random_)) : Register(); }
-  std::string Amount() { return random_.Below(2) == 0 ? fmt::format("{}", random_.Below(40)) : Operand(); }
-  const char* Sign() { return random_.Below(2) == 0 ? "s32" : "u32"; }
-
-  // Also where a branch into the loop skipped the counter's start, it ends.
-  void CloseLoop() {
-    text_ += fmt::format("  add.s32 %r6, %r6, -1;\n  setp.gt.s32 %p4, %r6, 0;\n  @%p4 bra LOOP{};\n", loops_);
-    in_loop_ = false;
-  }
-
-  void Instruction() {
-    if (random_.Below(12) == 0) {  // skips forward, over what comes until the label
-      text_ += fmt::format("  @{}{} bra L{};\n", random_.Below(2) == 0 ? "!" : "", Predicate(), labels_++);
-      ++open_;
-      return;
-    }
-    if (open_ > 0 && random_.Below(4) == 0) {
-      const int oldest = labels_ - open_;
-      if (random_.Below(2) == 0) {  // what follows is the other side
-        text_ += fmt::format("  bra L{};\n", labels_++);
-        ++open_;
-      }
-      text_ += fmt::format("L{}:\n", oldest);
-      --open_;
-    }
-    if (!in_loop_ && random_.Below(15) == 0) {
-      text_ += fmt::format("  mov.u32 %r6, {};\nLOOP{}:\n", 1 + random_.Below(4), ++loops_);
-      in_loop_ = true;
-    } else if (in_loop_ && random_.Below(6) == 0) {
-      CloseLoop();
-    }
-    std::string guard;
-    if (random_.Below(4) == 0) guard = fmt::format("@{}{} ", random_.Below(2) == 0 ? "!" : "", Predicate());
-    text_ += "  " + guard + Body() + "\n";
-  }
-
-  std::string Body() {
-    static constexpr const char* arithmetic[] = {"add.{}", "sub.{}", "mul.lo.{}", "min.{}", "max.{}"};
-    static constexpr const char* logic[] = {"and.b32", "or.b32", "xor.b32"};
-    static constexpr const char* unary[] = {"neg.s32", "abs.s32",  "not.b32",   "popc.b32",
-                                            "clz.b32", "brev.b32", "bfind.s32", "bfind.u32"};
-    static constexpr const char* compare[] = {"eq", "ne", "lt", "le", "gt", "ge"};
-    static constexpr const char* boolean[] = {"and", "or", "xor"};
-    const std::string d = Register();
-    switch (random_.Below(17)) {
-      case 0:
-      case 1:
-        return fmt::format("{} {}, {}, {};", fmt::format(fmt::runtime(arithmetic[random_.Below(5)]), Sign()), d,
-                           Register(), Operand());
-      case 2:
-        return random_.Below(3) == 0 ? fmt::format("mul.hi.{} {}, {}, {};", Sign(), d, Register(), Operand())
-                                     : fmt::format("mad.{}.{} {}, {}, {}, {};", random_.Below(4) == 0 ? "hi" : "lo",
-                                                   Sign(), d, Register(), Operand(), Operand());
-      case 3:
-        return fmt::format("{} {}, {}, {};", logic[random_.Below(3)], d, Register(), Operand());
-      case 4:
-        return fmt::format("{} {}, {};", unary[random_.Below(8)], d, Register());
-      case 5:
-        return fmt::format("shl.b32 {}, {}, {};", d, Operand(), Amount());
-      case 6:
-        return fmt::format("shr.{} {}, {}, {};", Sign(), d, Operand(), Amount());
-      case 7:
-        return fmt::format("shf.{}.{}.b32 {}, {}, {}, {};", random_.Below(2) == 0 ? "l" : "r",
-                           random_.Below(2) == 0 ? "wrap" : "clamp", d, Operand(), Register(), Amount());
-      case 8:
-        return fmt::format("bfe.{} {}, {}, {}, {};", Sign(), d, Register(), Amount(), Amount());
-      case 9:
-        return fmt::format("bfi.b32 {}, {}, {}, {}, {};", d, Register(), Operand(), Amount(), Amount());
-      case 10:
-        return fmt::format("lop3.b32 {}, {}, {}, {}, {};", d, Register(), Register(), Register(), random_.Below(256));
-      case 11:
-        return fmt::format("setp.{}.{} {}, {}, {};", compare[random_.Below(6)], Sign(), Predicate(), Register(),
-                           Operand());
-      case 12:
-        return fmt::format("setp.{}.{}.{} {}, {}, {}, {}{};", compare[random_.Below(6)], boolean[random_.Below(3)],
-                           Sign(), random_.Below(2) == 0 ? Predicate() : Predicate() + "|%p3", Register(), Operand(),
-                           random_.Below(2) == 0 ? "!" : "", Predicate());
-      case 13:
-        return fmt::format("selp.b32 {}, {}, {}, {};", d, Operand(), Operand(), Predicate());
-      case 14:
-        return fmt::format("{}.pred {}, {}, {};", boolean[random_.Below(3)], Predicate(), Predicate(), Predicate());
-      case 15:
-        return random_.Below(2) == 0 ? fmt::format("set.{}.u32.{} {}, {}, {};", compare[random_.Below(6)], Sign(), d,
-                                                   Register(), Operand())
-                                     : fmt::format("slct.u32.s32 {}, {}, {}, {};", d, Operand(), Operand(), Register());
-      default:
-        return random_.Below(2) == 0 ? fmt::format("st.global.u32 [%rd0+{}], {};", 4 * random_.Below(2), Operand())
-                                     : fmt::format("ld.global.u32 {}, [%rd0+{}];", d, 4 * random_.Below(2));
-    }
-  }
-
-  SplitMix64 random_;
-  std::string text_;
-  int open_ = 0, labels_ = 0, loops_ = 0;
-  bool in_loop_ = false;
-};
-
-}  // namespace
-
-std::string RandomCudaSource(uint64_t seed, int count) {
-  std::string text;
-  for (int k = 0; k < count; ++k) text += CudaWriter(seed * 1000 + k).Kernel(fmt::format("k{}", k));
-  return text;
-}
-
-std::string RandomPtxSource(uint64_t seed, int instructions) { return PtxWriter(seed).Module(instructions); }
-
-std::string WithShuffledLines(const std::string& ptx, uint64_t seed) {
-  constexpr size_t kFirstBodyLine = 8;  // after the declarations
-  std::vector<std::string> lines;
-  for (size_t at = 0; at < ptx.size();) {
-    const size_t end = ptx.find('\n', at);
-    lines.push_back(ptx.substr(at, end - at + 1));
-    at = end + 1;
-  }
-  SplitMix64 random(seed);
-  const auto any = [&] {
-    return kFirstBodyLine + random.Below(static_cast<uint32_t>(lines.size() - kFirstBodyLine - 1));
-  };
-  for (uint32_t edits = 1 + random.Below(4); edits > 0; --edits) {
-    const size_t line = any();
-    switch (random.Below(3)) {
-      case 0:
-        lines.erase(lines.begin() + static_cast<long>(line));
-        break;
-      case 1:
-        lines.insert(lines.begin() + static_cast<long>(any()), std::string(lines[line]));
-        break;
-      default:
-        std::swap(lines[line], lines[any()]);
-    }
-  }
-  std::string text;
-  for (const std::string& line : lines) text += line;
-  return text;
-}
-
 LaunchSpec RandomLaunch(uint64_t seed, const KernelSource& source, const std::string& kernel) {
-  SplitMix64 random(seed ^ 0x5eed);
-  LaunchSpec spec;
-  spec.source = source;
-  spec.kernel = kernel;
-  spec.grid.x = 1 + random.Below(2);
-  spec.block.x = 1 + random.Below(kMaxThreads / 2);
-  const auto buffer = [&](const char* name, int words) {
-    KernelArgument argument;
-    argument.name = name;
-    argument.kind = KernelArgument::Kind::kBuffer;
-    for (int i = 0; i < words; ++i) argument.words.push_back(static_cast<uint32_t>(RandomNumber(random)));
-    spec.arguments.push_back(argument);
-  };
-  const auto scalar = [&](const char* name, int32_t value) {
-    KernelArgument argument;
-    argument.name = name;
-    argument.scalar = static_cast<uint64_t>(static_cast<int64_t>(value));
-    spec.arguments.push_back(argument);
-  };
-  buffer("out", 2 * kMaxThreads);
-  buffer("a", 8);
-  buffer("b", 8);
-  scalar("n", static_cast<int32_t>(random.Below(kMaxThreads + 1)));
-  scalar("m", RandomNumber(random));
-  spec.token_budget = 200000;
-  return spec;
+  LaunchWriter writer(seed, source, kernel);
+  writer.Buffer("out", 2 * kMaxThreads);
+  writer.Inputs();
+  return std::move(writer.spec);
+}
+
+LaunchSpec RandomCudaLaunch(uint64_t seed, const KernelSource& source, const std::string& kernel) {
+  LaunchWriter writer(seed, source, kernel);
+  writer.Buffer("out", 2 * kMaxThreads);
+  writer.Buffer("c", 8);
+  writer.Inputs();
+  return std::move(writer.spec);
 }
 
 }  // namespace qgpu

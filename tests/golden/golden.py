@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""One launch of every kernel of the suite at its stations, as files to be reviewed: machine blocks and trace, and a table
-of tokens and passes over all kernels. A change of the lowering or the protocol shows as a diff here.
+"""What the lowering makes of the kernels, as files to be reviewed: machine blocks and trace of one launch of every kernel
+of the suite `kernels`, and a table of tokens and passes of every case of every suite, refusals included. A change of the
+lowering or the protocol shows as a diff here.
 
   golden.py BUILD_DIR            compares; exit 1 and a diff where they differ
   golden.py BUILD_DIR --update   writes tests/golden/<kernel>/{blocks,trace}.txt and tests/golden/tokens.txt
@@ -40,14 +41,14 @@ def stations(build):
     """Path below tests/golden -> content."""
     with open(SUITE, encoding="utf-8") as file:
         suite = json.load(file)
-    files, table = {}, f"{'kernel/case':32}{'tokens':>7}{'passes':>7}\n"
+    table = subprocess.run([os.path.join(build, "tests", "token_table")], capture_output=True, text=True, timeout=600)
+    if table.returncode != 0:
+        sys.exit(f"token_table ended with {table.returncode}: {table.stderr}")
+    files = {"tokens.txt": table.stdout}
     for kernel in suite["kernels"]:
         name, source, case = kernel["kernel"], kernel["source"], kernel["cases"][0]
         files[f"{name}/blocks.txt"] = qgpu(build, "disasm", source, case["launch"])
         files[f"{name}/trace.txt"] = qgpu(build, "trace", source, case["launch"])
-        result = json.loads(qgpu(build, "run", source, case["launch"], "--json"))
-        table += f"{name + '/' + case['name']:32}{result['tokens']:7}{result['passes']:7}\n"
-    files["tokens.txt"] = table
     return files
 
 
