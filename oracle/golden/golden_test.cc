@@ -93,10 +93,14 @@ TEST(Golden, AnswersExactlyWhatWasRecorded) {
 
 TEST(Golden, AResultOfAnotherSizeIsNoAnswer) {
   GoldenFile file = File();
-  file.results[0].memory.push_back(4);
-  const auto answers = ReadText(GoldenToJson(file));
-  ASSERT_TRUE(answers.ok()) << answers.status();
-  EXPECT_THAT(answers->Find(Launch(), "ptx", "_Z1kPi").status().message(), HasSubstr("has 4 words, the launch has 3"));
+  for (const size_t words : {2, 7}) {
+    file.results[0].memory.resize(words);
+    const auto answers = ReadText(GoldenToJson(file));
+    ASSERT_TRUE(answers.ok()) << answers.status();
+    const absl::Status status = answers->Find(Launch(), "ptx", "_Z1kPi").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr("words, the launch has 3 to 6"));
+  }
 }
 
 TEST(Golden, ContradictionsAreRefused) {

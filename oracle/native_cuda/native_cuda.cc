@@ -32,7 +32,7 @@ class Launcher {
   absl::Status Start();  // the context
   absl::Status LoadKernel(const std::string& ptx_name, const std::string& ptx, const ptx::Function& kernel);
   absl::Status CheckShape() const;
-  absl::Status CopyIn(const Arena& arena);
+  absl::Status CopyIn(const Arena& arena, uint32_t memory_words);
   absl::Status Launch(const std::vector<KernelArgument>& arguments, const Arena& arena,
                       const std::vector<native::PtxParameter>& parameters, int64_t wall_ms);
   absl::Status CopyOut();
@@ -57,8 +57,8 @@ class Launcher {
   CUdevice device_ = 0;
   CUmodule module_ = nullptr;
   CUfunction function_ = nullptr;
-  CUdeviceptr allocation_ = 0;  // guard, arena, guard
-  size_t arena_words_ = 0;
+  CUdeviceptr allocation_ = 0;  // guard, memory, guard
+  size_t arena_words_ = 0, memory_words_ = 0;
 };
 
 absl::Status Launcher::Start() {
@@ -142,10 +142,12 @@ absl::Status Launcher::CheckShape() const {
   return absl::OkStatus();
 }
 
-absl::Status Launcher::CopyIn(const Arena& arena) {
+absl::Status Launcher::CopyIn(const Arena& arena, uint32_t memory_words) {
   arena_words_ = arena.words.size();
+  memory_words_ = std::max<size_t>(arena_words_, memory_words);
   std::vector<uint32_t> words(kGuardWords, kGuardWord);
   words.insert(words.end(), arena.words.begin(), arena.words.end());
+  words.resize(kGuardWords + memory_words_);
   words.resize(words.size() + kGuardWords, kGuardWord);
   const size_t bytes = words.size() * sizeof(uint32_t);
   QGPU_RETURN_IF_ERROR(Check("cuMemAlloc", driver_.cuMemAlloc_v2(&allocation_, bytes)));
@@ -237,22 +239,23 @@ absl::Status Launcher::EndWith(CUresult error) {
 }
 
 absl::Status Launcher::CopyOut() {
-  std::vector<uint32_t> words(arena_words_ + 2 * kGuardWords);
+  std::vector<uint32_t> words(memory_words_ + 2 * kGuardWords);
   QGPU_RETURN_IF_ERROR(
       Check("cuMemcpyDtoH", driver_.cuMemcpyDtoH_v2(words.data(), allocation_, words.size() * sizeof(uint32_t))));
   FindChangedGuard(words);
   if (run_.end != CudaEnd::kDone) return absl::OkStatus();
-  run_.memory.assign(words.begin() + kGuardWords, words.end() - kGuardWords);
+  const auto begin = words.begin() + kGuardWords;
+  run_.memory.assign(begin, begin + static_cast<std::ptrdiff_t>(arena_words_));
   return absl::OkStatus();
 }
 
 void Launcher::FindChangedGuard(const std::vector<uint32_t>& words) {
   for (size_t i = 0; i < words.size(); ++i) {
-    const bool in_arena = i >= kGuardWords && i < kGuardWords + arena_words_;
-    if (in_arena || words[i] == kGuardWord) continue;
+    const bool in_memory = i >= kGuardWords && i < kGuardWords + memory_words_;
+    if (in_memory || words[i] == kGuardWord) continue;
     run_.end = CudaEnd::kOutOfRange;
     run_.message = fmt::format("the kernel wrote {} at byte {} of a memory of {} bytes", words[i],
-                               4 * (static_cast<int64_t>(i) - static_cast<int64_t>(kGuardWords)), 4 * arena_words_);
+                               4 * (static_cast<int64_t>(i) - static_cast<int64_t>(kGuardWords)), 4 * memory_words_);
     return;
   }
 }
@@ -300,7 +303,7 @@ absl::StatusOr<NativeCudaRun> RunNativeCuda(const std::string& ptx_name, const s
   QGPU_RETURN_IF_ERROR(launcher.Start());
   QGPU_RETURN_IF_ERROR(launcher.LoadKernel(ptx_name, ptx, *kernel));
   QGPU_RETURN_IF_ERROR(launcher.CheckShape());
-  QGPU_RETURN_IF_ERROR(launcher.CopyIn(arena));
+  QGPU_RETURN_IF_ERROR(launcher.CopyIn(arena, options.memory_words));
   QGPU_RETURN_IF_ERROR(launcher.Launch(arguments, arena, parameters, options.wall_ms));
   if (run.end != CudaEnd::kDone) return run;
   QGPU_RETURN_IF_ERROR(launcher.CopyOut());

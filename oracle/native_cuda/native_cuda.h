@@ -2,9 +2,10 @@
 // parser takes part, for the kernel's name and its parameters.
 //
 // All buffers lie in one allocation, laid out as the arena of kernels/launch_spec.h: a pointer argument is the address
-// of the arena's word 0 plus the buffer's byte address, and word 0 is given to nobody. In front of the arena and behind
-// it lie guard words of a pattern: a kernel that writes there is out of range, as it is for native-cpu. Reads of the
-// guards, and accesses further away that still hit memory of the process, are not noticed: hardware has no bounds.
+// of the arena's word 0 plus the buffer's byte address, and word 0 is given to nobody. Behind the arena are zeros to
+// the end of the machine's memory, as for native-cpu. In front of all that and behind it lie guard words of a pattern:
+// a kernel that writes there is out of range. Reads of the guards, and accesses further away that still hit memory of
+// the process, are not noticed: hardware has no bounds.
 //
 // A kernel that goes wrong leaves a dead context, one that never ends cannot be stopped, and the driver may hang: run
 // one launch in a process, and end that process after anything but kDone.
@@ -39,7 +40,8 @@ struct NativeCudaRun {
 
 struct NativeCudaOptions {
   std::string library = kCudaLibrary;
-  int64_t wall_ms = 10'000;  // of the run itself
+  int64_t wall_ms = 10'000;     // of the run itself
+  uint32_t memory_words = 126;  // there are so many, or as many as the arena has
 };
 
 // Runs the kernel `entry` of `ptx`; spec.source and spec.kernel are ignored. Arguments go to parameters as for

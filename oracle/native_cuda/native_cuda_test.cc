@@ -294,14 +294,25 @@ TEST(NativeCudaDeathTest, WhatGoesWrongInAKernel) {
               Ended(CudaEnd::kTrap, "CUDA_ERROR_LAUNCH_FAILED"));
 }
 
-// `out` is the last buffer, word 2 of 3; `in` the first one.
-TEST(NativeCudaDeathTest, WritesBesideTheArenaAreOutOfRange) {
-  EXPECT_EXIT(RunAndExit(KernelPtx("st.global.u32 [%out+4], 5;"), Launch()), ExitedWithCode(0),
-              Ended(CudaEnd::kOutOfRange, "the kernel wrote 5 at byte 12 of a memory of 12 bytes"));
+// The machine's 126 words are there behind the arena as well, zero, and belong to nobody's result.
+TEST(NativeCuda, MemoryBehindTheArenaIsThere) {
+  EXPECT_THAT(Memory(KernelPtx("ld.global.u32 %r1, [%out+4]; ld.global.u32 %r2, [%out+492];"
+                               "st.global.u32 [%out+492], 5; ld.global.u32 %r3, [%out+492];"
+                               "or.b32 %r1, %r1, %r2; mad.lo.u32 %r1, %r1, 100, %r3; st.global.u32 [%out], %r1;"),
+                     Launch()),
+              ElementsAre(0, 7, 5));
+}
+
+// `out` is the last buffer, word 2 of 3; `in` the first one. Memory ends behind word 125, or with a larger arena.
+TEST(NativeCudaDeathTest, WritesBesideTheMemoryAreOutOfRange) {
+  EXPECT_EXIT(RunAndExit(KernelPtx("st.global.u32 [%out+496], 5;"), Launch()), ExitedWithCode(0),
+              Ended(CudaEnd::kOutOfRange, "the kernel wrote 5 at byte 504 of a memory of 504 bytes"));
   EXPECT_EXIT(RunAndExit(KernelPtx("st.global.u32 [%out+4000], 5;"), Launch()), ExitedWithCode(0),
-              Ended(CudaEnd::kOutOfRange, "the kernel wrote 5 at byte 4008 of a memory of 12 bytes"));
+              Ended(CudaEnd::kOutOfRange, "the kernel wrote 5 at byte 4008 of a memory of 504 bytes"));
   EXPECT_EXIT(RunAndExit(KernelPtx("st.global.u32 [%in+-8], 5;"), Launch()), ExitedWithCode(0),
-              Ended(CudaEnd::kOutOfRange, "the kernel wrote 5 at byte -4 of a memory of 12 bytes"));
+              Ended(CudaEnd::kOutOfRange, "the kernel wrote 5 at byte -4 of a memory of 504 bytes"));
+  EXPECT_EXIT(RunAndExit(KernelPtx("st.global.u32 [%out+800], 5;"), Launch(1, {7}, 200)), ExitedWithCode(0),
+              Ended(CudaEnd::kOutOfRange, "the kernel wrote 5 at byte 808 of a memory of 808 bytes"));
   // Word 0 belongs to the memory image, so that its change is seen where images are compared.
   EXPECT_THAT(Memory(KernelPtx("st.global.u32 [%in+-4], 5;"), Launch()), ElementsAre(5, 7, 0));
 }

@@ -60,13 +60,25 @@ TEST_F(LinkRules, TheModelTakesNothingFromTheInterpreterToCompute) {
 
 TEST_F(LinkRules, NativeEnginesShareOnlyThePtxSyntaxWithTheMachine) {
   std::vector<std::string> violations;
-  for (const char* part : {"oracle/native_cpu/", "oracle/native_cuda/"}) {
+  for (const char* part : {"oracle/arguments/", "oracle/native_cpu/", "oracle/native_cuda/", "oracle/golden/"}) {
     for (const std::string& violation : Violations(
              graph_, part, {"model/", "machine/interpreter/", "lowering/ptx_to_blocks/", "lowering/compile.h"})) {
       violations.push_back(violation);
     }
   }
   EXPECT_THAT(violations, IsEmpty());
+}
+
+// The stand-in is the one place where they meet, and no part of the engine.
+TEST_F(LinkRules, NativeCudaKnowsNothingOfNativeCpu) {
+  int in_standin = 0;
+  for (const std::string& violation : Violations(graph_, "oracle/native_cuda/", {"oracle/native_cpu/"})) {
+    const bool is_standin = violation.rfind("oracle/native_cuda/standin/", 0) == 0;
+    in_standin += is_standin;
+    EXPECT_TRUE(is_standin) << violation;
+  }
+  EXPECT_GT(in_standin, 0);
+  EXPECT_THAT(Violations(graph_, "oracle/native_cpu/", {"oracle/native_cuda/"}), IsEmpty());
 }
 
 TEST_F(LinkRules, TheOracleNeverUsesTheModel) { EXPECT_THAT(Violations(graph_, "oracle/", {"model/"}), IsEmpty()); }
@@ -104,8 +116,21 @@ TEST(LinkClosure, NativeCpuLinksNeitherInterpreterNorLoweringNorModel) {
   }
 }
 
-TEST(LinkClosure, TheOracleProgramLinksNoModel) {
+TEST(LinkClosure, NativeCudaLinksNothingThatRunsKernelsItself) {
+  const std::set<std::string> closure = LinkClosure("qgpu_native_cuda");
+  EXPECT_TRUE(Links(closure, "qgpu_ptx"));
+  for (const char* forbidden :
+       {"qgpu_native_cpu", "qgpu_llvm_sdk", "qgpu_standin", "qgpu_interpreter", "qgpu_ptx_to_blocks", "qgpu_compile",
+        "qgpu_lowering", "qgpu_circuit", "qgpu_forward", "qgpu_netlist", "qgpu_schedule", "qgpu_weights", "qgpu_model",
+        "qgpu_torch_sdk", "cuda"}) {
+    EXPECT_FALSE(Links(closure, forbidden)) << forbidden;
+  }
+}
+
+TEST(LinkClosure, TheOracleProgramLinksNoModelAndNoStandIn) {
   const std::set<std::string> closure = LinkClosure("qgpu-oracle");
+  EXPECT_TRUE(Links(closure, "qgpu_native_cuda"));
+  EXPECT_FALSE(Links(closure, "qgpu_standin"));
   EXPECT_TRUE(Links(closure, "qgpu_native_cpu"));
   for (const char* forbidden : {"qgpu_circuit", "qgpu_forward", "qgpu_netlist", "qgpu_schedule", "qgpu_weights",
                                 "qgpu_model", "qgpu_torch_sdk"}) {

@@ -6,7 +6,8 @@
 // Unlike hardware it finds every access outside of device memory, except between byte 4 and its first allocation.
 //
 // QGPU_STANDIN_DEVICES   how many devices it has, default 1
-// QGPU_STANDIN_FAIL      "cuInit=999": this entry point gives that error; "cuInit=hang": it never returns
+// QGPU_STANDIN_FAIL      "cuInit=999": this entry point gives that error; "cuInit=hang": it never returns;
+//                        "cuInit=abort": it ends the process
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -100,6 +101,7 @@ CUresult Enter(const char* function, bool needs_context = true) {
   const std::string prefix = std::string(function) + "=";
   if (fail != nullptr && std::strncmp(fail, prefix.c_str(), prefix.size()) == 0) {
     const std::string what = fail + prefix.size();
+    if (what == "abort") std::abort();
     while (what == "hang") std::this_thread::sleep_for(std::chrono::seconds(1));
     return static_cast<CUresult>(std::atoi(what.c_str()));
   }
@@ -359,7 +361,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
   device.is_running = true;
   device.thread = std::thread([&device, function, shape = std::move(shape)] {
     NativeCpuLimits limits;  // none, as on hardware
-    limits.memory_words = std::numeric_limits<uint32_t>::max();
+    limits.memory_words = static_cast<uint32_t>(device.memory.size());
     limits.backward_branches = std::numeric_limits<int64_t>::max();
     limits.wall_ms = 24LL * 3600 * 1000;
     device.error =
