@@ -5,6 +5,7 @@
 
 #include "CLI/CLI.hpp"
 #include "cli/commands.h"
+#include "cli/text_commands.h"
 #include "common/version.h"
 
 namespace qgpu {
@@ -28,6 +29,8 @@ int Main(int argc, char** argv) {
   AddExportCommand(app, action);
   AddInspectCommand(app, action);
   AddLogitsCommand(app, action);
+  AddTokenizeCommand(app, action, std::cin, std::cout);
+  AddDetokenizeCommand(app, action, std::cin, std::cout);
   AddDoctorCommand(app, action);
   try {
     app.parse(argc, argv);

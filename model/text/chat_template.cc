@@ -40,7 +40,7 @@ absl::StatusOr<std::string> TemplateIn(const ordered_json& config, const std::st
   if (field->is_string()) return field->get<std::string>();
   if (field->is_array()) {
     for (const ordered_json& named : *field) {
-      const bool is_default = named.is_object() && named.value("name", ordered_json()) == "default";
+      const bool is_default = named.is_object() && named.contains("name") && named["name"] == "default";
       if (is_default && named.contains("template") && named["template"].is_string())
         return named["template"].get<std::string>();
     }

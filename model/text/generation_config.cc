@@ -120,8 +120,9 @@ absl::StatusOr<GenerationConfig> ReadGenerationConfig(const std::string& directo
     const bool nested = config.contains("text_config") && config["text_config"].is_object();
     const json& text_config = nested ? config["text_config"] : config;
     const json& holder = config.contains("eos_token_id") ? config : text_config;
-    QGPU_RETURN_IF_ERROR(
-        AddStop(holder.value("eos_token_id", json()), config_path + ": eos_token_id", tokenizer, stops));
+    if (const auto ids = holder.find("eos_token_id"); ids != holder.end()) {
+      QGPU_RETURN_IF_ERROR(AddStop(*ids, config_path + ": eos_token_id", tokenizer, stops));
+    }
   }
   QGPU_RETURN_IF_ERROR(AddStopByName(tokenizer_config, tokenizer_path, tokenizer, stops));
   result.stop_tokens.assign(stops.begin(), stops.end());
