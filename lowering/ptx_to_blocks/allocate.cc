@@ -143,7 +143,10 @@ class Allocator {
       *used = std::max(*used, number);
     }
     if (*used > usable) {
-      return absl::InvalidArgumentError(fmt::format("needs {} {}, {} usable", *used, what, usable));
+      absl::Status status = absl::ResourceExhaustedError(fmt::format("needs {} {}, {} usable", *used, what, usable));
+      status.SetPayload(predicates ? kPredicateShortage : kRegisterShortage,
+                        absl::Cord(std::to_string(*used - usable)));
+      return status;
     }
     return absl::OkStatus();
   }

@@ -25,7 +25,10 @@ struct Allocation {
 };
 
 // Chooses numbers, drops write-backs that nothing reads (SlotPlan::value or variable becomes -1 there) and moves
-// between variables that share a register. kInvalidArgument "needs 18 registers, 15 usable".
+// between variables that share a register. kResourceExhausted "needs 18 registers, 15 usable", with how many are
+// missing as payload.
+inline constexpr const char* kRegisterShortage = "qgpu/registers";
+inline constexpr const char* kPredicateShortage = "qgpu/predicates";
 absl::StatusOr<Allocation> AllocateRegisters(const IrFunction& function, SchedulePlan& plan,
                                              std::vector<FlatBlock>& blocks, const MachineGeometry& geometry);
 

@@ -78,6 +78,7 @@ class Checker {
   void CheckWindow() {
     switch (f_.at(access_).space) {
       case AccessSpace::kAny:
+      case AccessSpace::kScratch:
         return;
       case AccessSpace::kShared:
         return StayWithin(layout_.shared());

@@ -195,12 +195,14 @@ class Expander {
   int Store(Exchange& exchange, int address, int value) {
     const int store = Emit(IrOp::kStore, Type::kNone, {address, value});
     f_.at(store).immediate = exchange.buffer->address[0];
+    f_.at(store).space = AccessSpace::kScratch;
     exchange.stores.push_back(store);
     return store;
   }
   int Load(Exchange& exchange, int address) {
     const int load = Emit(IrOp::kLoad, {address});
     f_.at(load).immediate = exchange.buffer->address[0];
+    f_.at(load).space = AccessSpace::kScratch;
     exchange.loads.push_back(load);
     return load;
   }

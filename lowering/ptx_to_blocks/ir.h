@@ -91,7 +91,10 @@ enum class AtomicOp : uint8_t {
 };
 
 // What a memory access may reach, beyond what the machine checks anyway: nothing but its variables there.
-enum class AccessSpace : uint8_t { kAny, kShared, kConst, kLocal, kParameters, kNotConst };
+enum class AccessSpace : uint8_t { kAny, kShared, kConst, kLocal, kParameters, kNotConst, kScratch };
+
+// What spilling has added: it does not spill that again.
+enum class SpillRole : uint8_t { kNone, kOwn, kFrame, kPhiStore };
 
 struct IrInstruction {
   IrOp op = IrOp::kConst;
@@ -108,6 +111,7 @@ struct IrInstruction {
   AccessSpace space = AccessSpace::kAny;  // of a memory access
   uint8_t bytes = 4;                      // kStore: 1 and 2 until ExpandMemory; kAtomic: 2, 4 or 8
   uint8_t alignment = 4;                  // of a memory access's address: 8 and 16 until CheckAccesses
+  SpillRole spill = SpillRole::kNone;
   int origin = -1;                        // index into IrFunction::origins
   int block = -1;                         // where it is; -1: deleted, or a constant or special (which have no place)
 };

@@ -2,19 +2,15 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
 
+#include "lowering/ptx_to_blocks/best_variant.h"
 #include "lowering/ptx_to_blocks/check_accesses.h"
-#include "lowering/ptx_to_blocks/emit.h"
 #include "lowering/ptx_to_blocks/expand_bits.h"
 #include "lowering/ptx_to_blocks/expand_division.h"
-#include "lowering/ptx_to_blocks/expand_warp.h"
 #include "lowering/ptx_to_blocks/expand_memory.h"
-#include "lowering/ptx_to_blocks/if_convert.h"
+#include "lowering/ptx_to_blocks/expand_warp.h"
 #include "lowering/ptx_to_blocks/inline_calls.h"
 #include "lowering/ptx_to_blocks/narrow.h"
-#include "lowering/ptx_to_blocks/phi_plan.h"
-#include "lowering/ptx_to_blocks/schedule.h"
 #include "lowering/ptx_to_blocks/select.h"
 #include "lowering/ptx_to_blocks/simplify.h"
 #include "lowering/ptx_to_blocks/strength.h"
@@ -38,80 +34,6 @@ LaunchFacts FactsOf(const LoweringInput& input, const std::vector<ParameterWord>
   return facts;
 }
 
-struct Packed {
-  Program program;
-  int64_t cost = 0;
-};
-
-// Slots that the nodes take at least.
-size_t CountSlots(const Selection& selection) {
-  size_t count = 0;
-  for (const std::vector<Node>& nodes : selection.nodes) {
-    count += std::count_if(nodes.begin(), nodes.end(), [](const Node& node) { return node.implied_by < 0; });
-  }
-  return count;
-}
-
-absl::StatusOr<Packed> PackAndEmit(IrFunction function, const LaunchFacts& facts, const MachineGeometry& geometry,
-                                   bool in_program_order) {
-  Selection selection = SelectInstructions(function, AnalyzeFlow(function));
-  const size_t slots = CountSlots(selection);
-  if (slots > static_cast<size_t>(geometry.blocks * geometry.slots)) {  // before time is spent on it
-    return absl::InvalidArgumentError(fmt::format("needs at least {} machine blocks, the ROM holds {}",
-                                                  (slots + geometry.slots - 1) / geometry.slots, geometry.blocks));
-  }
-  SplitConflictingEdges(function, selection);
-  const FlowGraph flow = AnalyzeFlow(function);
-  QGPU_RETURN_IF_ERROR(CheckLanesTogether(function, flow, facts.block));
-  const Layout layout = LayOutBlocks(flow);
-  const Liveness live = AnalyzeLiveness(function, flow, selection);
-  const PhiPlan phis = PlanPhis(function, flow, live);
-  SchedulePlan schedule =
-      Schedule(function, flow, layout, live, phis, selection, WriteBackCosts(function, flow, facts), in_program_order);
-  if (!schedule.complete) {
-    return absl::UnimplementedError("a loop that rotates more than four values at once is not supported");
-  }
-  Packed out;
-  out.cost = schedule.cost;
-  QGPU_ASSIGN_OR_RETURN(out.program, EmitProgram(function, flow, layout, std::move(schedule), geometry));
-  return out;
-}
-
-// Rewrites that usually pay, but not for every kernel: each combination is packed, and the cheapest that fits is taken.
-struct Variant {
-  bool replace_counters, convert_branches, rebase_indices;
-};
-constexpr Variant kVariants[] = {{true, true, false},   {true, false, false}, {false, true, false},
-                                 {false, false, false}, {true, true, true},   {true, false, true}};
-
-IrFunction Rewritten(IrFunction function, const Variant& variant, const LaunchFacts& facts) {
-  while (variant.replace_counters && ReplaceCounters(function, facts)) Simplify(function);
-  while (variant.rebase_indices && RebaseIndices(function)) Simplify(function);
-  while (variant.convert_branches && ConvertShortBranches(function)) Simplify(function);
-  return function;
-}
-
-absl::StatusOr<Program> PackBestVariant(const IrFunction& function, const LaunchFacts& facts,
-                                        const MachineGeometry& geometry) {
-  absl::StatusOr<Packed> best = absl::InternalError("no variant");
-  std::set<std::string> seen;
-  for (const Variant& variant : kVariants) {
-    IrFunction rewritten = Rewritten(function, variant, facts);
-    if (!seen.insert(ToText(rewritten)).second) continue;
-    absl::StatusOr<Packed> packed = PackAndEmit(std::move(rewritten), facts, geometry, /*in_program_order=*/false);
-    const bool first = seen.size() == 1;
-    if (first || (packed.ok() && (!best.ok() || packed->cost < best->cost))) best = std::move(packed);
-  }
-  for (const Variant& variant : kVariants) {  // too many registers, perhaps: another order may need fewer
-    if (best.ok()) break;
-    absl::StatusOr<Packed> packed =
-        PackAndEmit(Rewritten(function, variant, facts), facts, geometry, /*in_program_order=*/true);
-    if (packed.ok()) best = std::move(packed);
-  }
-  QGPU_RETURN_IF_ERROR(best.status());
-  return std::move(best->program);
-}
-
 }  // namespace
 
 uint64_t ParameterBits(const Bytes& parameter, int offset) {
@@ -128,8 +50,7 @@ absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   request.arena_words = input.arena_words;
   request.memory_words = static_cast<uint32_t>(input.geometry.memory_words);
   QGPU_ASSIGN_OR_RETURN(MemoryLayout layout, MemoryLayout::Create(request));
-  QGPU_ASSIGN_OR_RETURN(Translation translation,
-                        Translate(*input.module, kernel, input.grid, input.block, layout));
+  QGPU_ASSIGN_OR_RETURN(Translation translation, Translate(*input.module, kernel, input.grid, input.block, layout));
   IrFunction& function = translation.function;
   function.source = input.module->name;
   LaunchFacts facts = FactsOf(input, translation.words);
@@ -156,7 +77,7 @@ absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   while (ShareByteIndices(function)) Simplify(function);
   LowerPredicatePhis(function);
   LoweredBlocks out;
-  QGPU_ASSIGN_OR_RETURN(out.program, PackBestVariant(function, facts, input.geometry));
+  QGPU_ASSIGN_OR_RETURN(out.program, PackBestVariant(function, facts, input.geometry, layout));
   out.words = translation.words;
   out.layout = std::move(layout);
   return out;

@@ -32,7 +32,7 @@ Address AddressOf(const Node& node) {
 }
 
 bool MayOverlap(const Node& x, const Node& y) {
-  if (x.constant_memory || y.constant_memory) return false;
+  if (x.constant_memory || y.constant_memory || x.scratch != y.scratch) return false;
   const Address a = AddressOf(x), b = AddressOf(y);
   return a.terms != b.terms || a.offset == b.offset;
 }

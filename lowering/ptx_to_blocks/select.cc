@@ -238,6 +238,7 @@ class Selector {
     node.is_store = !node.is_load;
     node.has_effect = HasSideEffect(in);
     node.constant_memory = in.constant;
+    node.scratch = in.space == AccessSpace::kScratch;
     if (node.is_store) node.c = SourceOf(in.args[1]);
     if (in.guard >= 0) SetGuard(node, in.guard, in.negate);
     const auto offset = static_cast<uint32_t>(in.immediate);

@@ -40,6 +40,7 @@ struct Node {
   bool is_convergent = false;  // a shuffle or ballot: its pass has the lanes of its own basic block
   bool pairs = false;          // of a shuffle: segments of two lanes
   bool constant_memory = false;
+  bool scratch = false;     // of the lowering's own words, which no other access reaches
   bool has_effect = false;  // stores and volatile loads: needed although nothing uses their value
 
   // kSetNe or kSetEq of `implied_by`, an add or sub of this block, with 0: that slot's own predicate says the same
