@@ -1,6 +1,5 @@
 #include "cli/doctor.h"
 
-#include <dlfcn.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -19,6 +18,7 @@
 #include "common/version.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "oracle/native_cuda/cuda_driver.h"
 
 namespace qgpu {
 namespace {
@@ -123,24 +123,17 @@ Finding ModuleFinding(const DoctorPlaces& places, const std::string& module, con
 }
 
 Finding DriverFinding(const DoctorPlaces& places) {
-  const std::string lost = "kernels cannot be compared with an NVIDIA GPU; native-cpu is the ground truth here";
-  const std::string remedy = "an NVIDIA GPU with its driver; the CUDA toolkit is not needed";
-  void* driver = dlopen(places.cuda_driver.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (driver == nullptr) return Missing("CUDA driver", false, lost, remedy);
-  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
-  const auto count_devices = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
-  const auto get_version = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDriverGetVersion"));
-  int devices = 0, version = 0;
-  const int error = init != nullptr ? init(0) : -1;
-  if (error == 0 && count_devices != nullptr) count_devices(&devices);
-  if (get_version != nullptr) get_version(&version);
-  dlclose(driver);
-  if (error != 0 || devices == 0) {
+  const auto missing = [](const absl::Status& status) {
     return Missing("CUDA driver", false,
-                   fmt::format("{} finds no device (error {}); {}", places.cuda_driver, error, lost), remedy);
-  }
-  return Found("CUDA driver", false,
-               fmt::format("CUDA {}.{}, {} device(s)", version / 1000, version % 1000 / 10, devices));
+                   fmt::format("{}; kernels cannot be compared with an NVIDIA GPU, native-cpu is the ground truth here",
+                               std::string(status.message())),
+                   "an NVIDIA GPU with its driver; the CUDA toolkit is not needed");
+  };
+  const auto driver = CudaDriver::Load(places.cuda_driver);
+  if (!driver.ok()) return missing(driver.status());
+  const auto device = driver->FirstDevice();
+  if (!device.ok()) return missing(device.status());
+  return Found("CUDA driver", false, fmt::format("native-cuda runs on {}", Describe(*device)));
 }
 
 Finding LoopbackFinding() {

@@ -70,6 +70,18 @@ TEST_F(DoctorTest, FindsWhatIsThere) {
   EXPECT_THAT(Look("python transformers").detail, HasSubstr("5.24.0 ("));
 }
 
+TEST_F(DoctorTest, SaysWhatTheCudaDriverFinds) {
+  EXPECT_THAT(Look("CUDA driver").detail, HasSubstr("no CUDA driver: " + places_.cuda_driver));
+  places_.cuda_driver = QGPU_STANDIN_CUDA;
+  EXPECT_EQ(Look("CUDA driver").state, Finding::State::kFound);
+  EXPECT_THAT(Look("CUDA driver").detail,
+              HasSubstr("native-cuda runs on qgpu stand-in (native-cpu), compute capability 7.5, CUDA 12.4"));
+  setenv("QGPU_STANDIN_DEVICES", "0", 1);
+  EXPECT_EQ(Look("CUDA driver").state, Finding::State::kMissing);
+  EXPECT_THAT(Look("CUDA driver").detail, HasSubstr("cuInit: CUDA_ERROR_NO_DEVICE (100)"));
+  unsetenv("QGPU_STANDIN_DEVICES");
+}
+
 TEST_F(DoctorTest, AnotherClangIsNotClang19) {
   AddProgram("clang-19", "Debian clang version 14.0.6");
   EXPECT_EQ(Look("clang-19").state, Finding::State::kMissing);
