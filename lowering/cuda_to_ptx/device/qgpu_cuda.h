@@ -392,53 +392,160 @@ QGPU_DEVICE long long __ldg(const long long* p) { return __nvvm_ldg_ll(p); }
 QGPU_DEVICE unsigned long long __ldg(const unsigned long long* p) { return __nvvm_ldg_ull(p); }
 QGPU_DEVICE short __ldg(const short* p) { return __nvvm_ldg_s(p); }
 QGPU_DEVICE unsigned short __ldg(const unsigned short* p) { return __nvvm_ldg_us(p); }
-QGPU_DEVICE signed char __ldg(const signed char* p) { return __nvvm_ldg_sc((const signed char*)p); }
+QGPU_DEVICE char __ldg(const char* p) { return (char)__nvvm_ldg_c(p); }
+QGPU_DEVICE signed char __ldg(const signed char* p) { return __nvvm_ldg_sc(p); }
 QGPU_DEVICE unsigned char __ldg(const unsigned char* p) { return __nvvm_ldg_uc(p); }
-
-QGPU_DEVICE int atomicAdd(int* p, int v) { return __nvvm_atom_add_gen_i(p, v); }
-QGPU_DEVICE unsigned atomicAdd(unsigned* p, unsigned v) { return (unsigned)__nvvm_atom_add_gen_i((int*)p, (int)v); }
-QGPU_DEVICE unsigned long long atomicAdd(unsigned long long* p, unsigned long long v) {
-  return (unsigned long long)__nvvm_atom_add_gen_ll((long long*)p, (long long)v);
-}
-QGPU_DEVICE int atomicSub(int* p, int v) { return __nvvm_atom_add_gen_i(p, -v); }
-QGPU_DEVICE unsigned atomicSub(unsigned* p, unsigned v) { return (unsigned)__nvvm_atom_add_gen_i((int*)p, -(int)v); }
-QGPU_DEVICE int atomicExch(int* p, int v) { return __nvvm_atom_xchg_gen_i(p, v); }
-QGPU_DEVICE unsigned atomicExch(unsigned* p, unsigned v) { return (unsigned)__nvvm_atom_xchg_gen_i((int*)p, (int)v); }
-QGPU_DEVICE unsigned long long atomicExch(unsigned long long* p, unsigned long long v) {
-  return (unsigned long long)__nvvm_atom_xchg_gen_ll((long long*)p, (long long)v);
-}
-QGPU_DEVICE int atomicMin(int* p, int v) { return __nvvm_atom_min_gen_i(p, v); }
-QGPU_DEVICE unsigned atomicMin(unsigned* p, unsigned v) { return __nvvm_atom_min_gen_ui(p, v); }
-QGPU_DEVICE long long atomicMin(long long* p, long long v) { return __nvvm_atom_min_gen_ll(p, v); }
-QGPU_DEVICE unsigned long long atomicMin(unsigned long long* p, unsigned long long v) {
-  return __nvvm_atom_min_gen_ull(p, v);
-}
-QGPU_DEVICE int atomicMax(int* p, int v) { return __nvvm_atom_max_gen_i(p, v); }
-QGPU_DEVICE unsigned atomicMax(unsigned* p, unsigned v) { return __nvvm_atom_max_gen_ui(p, v); }
-QGPU_DEVICE long long atomicMax(long long* p, long long v) { return __nvvm_atom_max_gen_ll(p, v); }
-QGPU_DEVICE unsigned long long atomicMax(unsigned long long* p, unsigned long long v) {
-  return __nvvm_atom_max_gen_ull(p, v);
-}
-QGPU_DEVICE unsigned atomicInc(unsigned* p, unsigned limit) { return __nvvm_atom_inc_gen_ui(p, limit); }
-QGPU_DEVICE unsigned atomicDec(unsigned* p, unsigned limit) { return __nvvm_atom_dec_gen_ui(p, limit); }
-QGPU_DEVICE int atomicCAS(int* p, int old, int v) { return __nvvm_atom_cas_gen_i(p, old, v); }
-QGPU_DEVICE unsigned atomicCAS(unsigned* p, unsigned old, unsigned v) {
-  return (unsigned)__nvvm_atom_cas_gen_i((int*)p, (int)old, (int)v);
-}
-QGPU_DEVICE unsigned long long atomicCAS(unsigned long long* p, unsigned long long old, unsigned long long v) {
-  return (unsigned long long)__nvvm_atom_cas_gen_ll((long long*)p, (long long)old, (long long)v);
-}
-#define QGPU_ATOMIC_LOGIC(name, builtin)                                                          \
-  QGPU_DEVICE int name(int* p, int v) { return __nvvm_atom_##builtin##_gen_i(p, v); }             \
-  QGPU_DEVICE unsigned name(unsigned* p, unsigned v) {                                            \
-    return (unsigned)__nvvm_atom_##builtin##_gen_i((int*)p, (int)v);                              \
-  }                                                                                               \
-  QGPU_DEVICE unsigned long long name(unsigned long long* p, unsigned long long v) {              \
-    return (unsigned long long)__nvvm_atom_##builtin##_gen_ll((long long*)p, (long long)v);       \
+QGPU_DEVICE float __ldg(const float* p) { return __nvvm_ldg_f(p); }
+QGPU_DEVICE double __ldg(const double* p) { return __nvvm_ldg_d(p); }
+#define QGPU_LDG2(name, type, builtin)                                \
+  QGPU_DEVICE name##2 __ldg(const name##2 * p) {                      \
+    typedef type vector __attribute__((ext_vector_type(2)));          \
+    const vector v = __nvvm_ldg_##builtin##2((const vector*)p);       \
+    return name##2{v[0], v[1]};                                       \
   }
-QGPU_ATOMIC_LOGIC(atomicAnd, and)
-QGPU_ATOMIC_LOGIC(atomicOr, or)
-QGPU_ATOMIC_LOGIC(atomicXor, xor)
+#define QGPU_LDG4(name, type, builtin)                                \
+  QGPU_DEVICE name##4 __ldg(const name##4 * p) {                      \
+    typedef type vector __attribute__((ext_vector_type(4)));          \
+    const vector v = __nvvm_ldg_##builtin##4((const vector*)p);       \
+    return name##4{v[0], v[1], v[2], v[3]};                           \
+  }
+QGPU_LDG2(char, signed char, sc)
+QGPU_LDG2(uchar, unsigned char, uc)
+QGPU_LDG2(short, short, s)
+QGPU_LDG2(ushort, unsigned short, us)
+QGPU_LDG2(int, int, i)
+QGPU_LDG2(uint, unsigned, ui)
+QGPU_LDG2(longlong, long long, ll)
+QGPU_LDG2(ulonglong, unsigned long long, ull)
+QGPU_LDG4(char, signed char, sc)
+QGPU_LDG4(uchar, unsigned char, uc)
+QGPU_LDG4(short, short, s)
+QGPU_LDG4(ushort, unsigned short, us)
+QGPU_LDG4(int, int, i)
+QGPU_LDG4(uint, unsigned, ui)
+
+// What only hints at caches.
+#define QGPU_CACHED_LOAD(name) \
+  template <typename T>        \
+  QGPU_DEVICE T name(const T* p) { return *p; }
+QGPU_CACHED_LOAD(__ldca)
+QGPU_CACHED_LOAD(__ldcg)
+QGPU_CACHED_LOAD(__ldcs)
+QGPU_CACHED_LOAD(__ldlu)
+template <typename T>
+QGPU_DEVICE T __ldcv(const T* p) { return *(const volatile T*)p; }
+template <typename T>
+struct qgpu_same {
+  typedef T type;
+};
+#define QGPU_CACHED_STORE(name) \
+  template <typename T>         \
+  QGPU_DEVICE void name(T* p, typename qgpu_same<T>::type v) { *p = v; }
+QGPU_CACHED_STORE(__stwb)
+QGPU_CACHED_STORE(__stcg)
+QGPU_CACHED_STORE(__stcs)
+QGPU_CACHED_STORE(__stwt)
+
+QGPU_DEVICE unsigned __isGlobal(const void* p) { return __nvvm_isspacep_global(p); }
+QGPU_DEVICE unsigned __isShared(const void* p) { return __nvvm_isspacep_shared(p); }
+QGPU_DEVICE unsigned __isConstant(const void* p) { return __nvvm_isspacep_const(p); }
+QGPU_DEVICE unsigned __isLocal(const void* p) { return __nvvm_isspacep_local(p); }
+#define QGPU_CVTA(space)                                                      \
+  QGPU_DEVICE size_t __cvta_generic_to_##space(const void* p) {               \
+    size_t address;                                                           \
+    asm("cvta.to." #space ".u64 %0, %1;" : "=l"(address) : "l"(p));           \
+    return address;                                                           \
+  }                                                                           \
+  QGPU_DEVICE void* __cvta_##space##_to_generic(size_t address) {             \
+    void* p;                                                                  \
+    asm("cvta." #space ".u64 %0, %1;" : "=l"(p) : "l"(address));              \
+    return p;                                                                 \
+  }
+QGPU_CVTA(global)
+QGPU_CVTA(shared)
+QGPU_CVTA(local)
+QGPU_DEVICE size_t __cvta_generic_to_constant(const void* p) {
+  size_t address;
+  asm("cvta.to.const.u64 %0, %1;" : "=l"(address) : "l"(p));
+  return address;
+}
+QGPU_DEVICE void* __cvta_constant_to_generic(size_t address) {
+  void* p;
+  asm("cvta.const.u64 %0, %1;" : "=l"(p) : "l"(address));
+  return p;
+}
+
+// --- atomic operations: of the device, and with the names' suffixes _block (scope cta) and _system (sys)
+
+#define QGPU_ATOMICS(suffix, scope, ptx_scope)                                                                 \
+  QGPU_DEVICE int atomicAdd##suffix(int* p, int v) { return __nvvm_atom_##scope##add_gen_i(p, v); }            \
+  QGPU_DEVICE unsigned atomicAdd##suffix(unsigned* p, unsigned v) {                                            \
+    return (unsigned)__nvvm_atom_##scope##add_gen_i((int*)p, (int)v);                                          \
+  }                                                                                                            \
+  QGPU_DEVICE unsigned long long atomicAdd##suffix(unsigned long long* p, unsigned long long v) {              \
+    return (unsigned long long)__nvvm_atom_##scope##add_gen_ll((long long*)p, (long long)v);                   \
+  }                                                                                                            \
+  QGPU_DEVICE float atomicAdd##suffix(float* p, float v) { return __nvvm_atom_##scope##add_gen_f(p, v); }      \
+  QGPU_DEVICE double atomicAdd##suffix(double* p, double v) { return __nvvm_atom_##scope##add_gen_d(p, v); }   \
+  QGPU_DEVICE int atomicSub##suffix(int* p, int v) { return atomicAdd##suffix(p, -v); }                        \
+  QGPU_DEVICE unsigned atomicSub##suffix(unsigned* p, unsigned v) { return atomicAdd##suffix(p, 0u - v); }     \
+  QGPU_DEVICE int atomicExch##suffix(int* p, int v) { return __nvvm_atom_##scope##xchg_gen_i(p, v); }          \
+  QGPU_DEVICE unsigned atomicExch##suffix(unsigned* p, unsigned v) {                                           \
+    return (unsigned)__nvvm_atom_##scope##xchg_gen_i((int*)p, (int)v);                                         \
+  }                                                                                                            \
+  QGPU_DEVICE unsigned long long atomicExch##suffix(unsigned long long* p, unsigned long long v) {             \
+    return (unsigned long long)__nvvm_atom_##scope##xchg_gen_ll((long long*)p, (long long)v);                  \
+  }                                                                                                            \
+  QGPU_DEVICE float atomicExch##suffix(float* p, float v) {                                                    \
+    return __builtin_bit_cast(float, atomicExch##suffix((int*)p, __builtin_bit_cast(int, v)));                 \
+  }                                                                                                            \
+  QGPU_ATOMIC_ORDER(atomicMin##suffix, scope##min)                                                             \
+  QGPU_ATOMIC_ORDER(atomicMax##suffix, scope##max)                                                             \
+  QGPU_DEVICE unsigned atomicInc##suffix(unsigned* p, unsigned limit) {                                        \
+    return __nvvm_atom_##scope##inc_gen_ui(p, limit);                                                          \
+  }                                                                                                            \
+  QGPU_DEVICE unsigned atomicDec##suffix(unsigned* p, unsigned limit) {                                        \
+    return __nvvm_atom_##scope##dec_gen_ui(p, limit);                                                          \
+  }                                                                                                            \
+  QGPU_DEVICE int atomicCAS##suffix(int* p, int old, int v) { return __nvvm_atom_##scope##cas_gen_i(p, old, v); } \
+  QGPU_DEVICE unsigned atomicCAS##suffix(unsigned* p, unsigned old, unsigned v) {                              \
+    return (unsigned)__nvvm_atom_##scope##cas_gen_i((int*)p, (int)old, (int)v);                                \
+  }                                                                                                            \
+  QGPU_DEVICE unsigned long long atomicCAS##suffix(unsigned long long* p, unsigned long long old,              \
+                                                   unsigned long long v) {                                     \
+    return (unsigned long long)__nvvm_atom_##scope##cas_gen_ll((long long*)p, (long long)old, (long long)v);   \
+  }                                                                                                            \
+  QGPU_DEVICE unsigned short atomicCAS##suffix(unsigned short* p, unsigned short old, unsigned short v) {      \
+    unsigned short before;                                                                                     \
+    asm volatile("atom" ptx_scope ".cas.b16 %0, [%1], %2, %3;"                                                 \
+                 : "=h"(before)                                                                                \
+                 : "l"(p), "h"(old), "h"(v)                                                                    \
+                 : "memory");                                                                                  \
+    return before;                                                                                             \
+  }                                                                                                            \
+  QGPU_ATOMIC_LOGIC(atomicAnd##suffix, scope##and)                                                             \
+  QGPU_ATOMIC_LOGIC(atomicOr##suffix, scope##or)                                                               \
+  QGPU_ATOMIC_LOGIC(atomicXor##suffix, scope##xor)
+#define QGPU_ATOMIC_ORDER(name, builtin)                                                                       \
+  QGPU_DEVICE int name(int* p, int v) { return __nvvm_atom_##builtin##_gen_i(p, v); }                          \
+  QGPU_DEVICE unsigned name(unsigned* p, unsigned v) { return __nvvm_atom_##builtin##_gen_ui(p, v); }          \
+  QGPU_DEVICE long long name(long long* p, long long v) { return __nvvm_atom_##builtin##_gen_ll(p, v); }       \
+  QGPU_DEVICE unsigned long long name(unsigned long long* p, unsigned long long v) {                           \
+    return __nvvm_atom_##builtin##_gen_ull(p, v);                                                              \
+  }
+#define QGPU_ATOMIC_LOGIC(name, builtin)                                                                       \
+  QGPU_DEVICE int name(int* p, int v) { return __nvvm_atom_##builtin##_gen_i(p, v); }                          \
+  QGPU_DEVICE unsigned name(unsigned* p, unsigned v) {                                                         \
+    return (unsigned)__nvvm_atom_##builtin##_gen_i((int*)p, (int)v);                                           \
+  }                                                                                                            \
+  QGPU_DEVICE unsigned long long name(unsigned long long* p, unsigned long long v) {                           \
+    return (unsigned long long)__nvvm_atom_##builtin##_gen_ll((long long*)p, (long long)v);                    \
+  }
+QGPU_ATOMICS(, , "")
+QGPU_ATOMICS(_block, cta_, ".cta")
+QGPU_ATOMICS(_system, sys_, ".sys")
+
+QGPU_DEVICE void __nanosleep(unsigned nanoseconds) { asm volatile("nanosleep.u32 %0;" : : "r"(nanoseconds)); }
 
 // --- the host API, so that host code beside a kernel compiles (it is not run)
 
