@@ -1,12 +1,16 @@
-// `qgpu build`: the circuit for a base model, and what it costs.
+// `qgpu build`: the circuit for a base model, and what it costs. With a folder to write, that is the model in split
+// form: the circuit beside a note of the base it was built for, which stays as it is.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "cli/base_build.h"
 #include "cli/commands.h"
 #include "common/file.h"
-#include "model/base/checkpoint.h"
+#include "model/base/inspect.h"
 #include "model/base/random_base.h"
 #include "model/weights/build_circuit.h"
 #include "nlohmann/json.hpp"
@@ -54,7 +58,7 @@ std::string FormatReport(const BuiltCircuit& built, const std::string& hash, siz
   return text;
 }
 
-std::string ReportToJson(const BuiltCircuit& built, const std::string& hash, size_t file_bytes) {
+nlohmann::ordered_json ReportToJson(const BuiltCircuit& built, const std::string& hash, size_t file_bytes) {
   nlohmann::ordered_json layers = nlohmann::ordered_json::array();
   for (size_t i = 0; i < built.report.layers.size(); ++i) {
     const LayerFigures& layer = built.report.layers[i];
@@ -65,41 +69,75 @@ std::string ReportToJson(const BuiltCircuit& built, const std::string& hash, siz
                       {"live_after_mlp", layer.live_after_mlp},
                       {"nonzero_weights", NonZeros(built.circuit.layers[i])}});
   }
-  const nlohmann::ordered_json json = {{"schema_version", 1},
-                                       {"circuit", hash},
-                                       {"base_hidden", built.circuit.base_hidden},
-                                       {"added_dimensions", built.circuit.width},
-                                       {"machine_ids", built.report.machine_ids},
-                                       {"nonzero_weights", built.report.nonzero_weights},
-                                       {"file_bytes", file_bytes},
-                                       {"smallest_gate_margin", built.report.worst_margin},
-                                       {"float32_error_bound", built.report.float32_error},
-                                       {"noisiest_signal", built.report.noisiest_signal},
-                                       {"layers", layers}};
-  return json.dump() + "\n";
+  return {{"schema_version", 1},
+          {"circuit", hash},
+          {"base_hidden", built.circuit.base_hidden},
+          {"added_dimensions", built.circuit.width},
+          {"machine_ids", built.report.machine_ids},
+          {"nonzero_weights", built.report.nonzero_weights},
+          {"file_bytes", file_bytes},
+          {"smallest_gate_margin", built.report.worst_margin},
+          {"float32_error_bound", built.report.float32_error},
+          {"noisiest_signal", built.report.noisiest_signal},
+          {"layers", layers}};
 }
 
-// A base whose linear attention heads are not the circuit's cannot carry it.
-absl::StatusOr<int> BaseHidden(const std::string& base) {
-  if (base.empty()) return static_cast<int>(EmbeddedBaseShape().hidden);
-  QGPU_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::Open(base));
-  const ModelShape& shape = checkpoint->shape();
-  if (shape.linear_key_dim != kHeadDim || shape.linear_value_dim != kHeadDim) {
-    return absl::FailedPreconditionError(
-        fmt::format("{}: linear attention heads are {} x {}, the circuit needs {} x {}", base, shape.linear_key_dim,
-                    shape.linear_value_dim, kHeadDim, kHeadDim));
-  }
-  return static_cast<int>(shape.hidden);
+// The dense form's shape and size, for JSON.
+nlohmann::ordered_json DenseToJson(const ModelShape& dense) {
+  return {{"hidden", dense.hidden},
+          {"layers", dense.layers.size()},
+          {"vocabulary", dense.vocabulary},
+          {"linear_heads", dense.linear_value_heads},
+          {"mlp_width", dense.intermediate},
+          {"tied_head", dense.tied_head},
+          {"parameters", CountParameters(dense)}};
+}
+
+// What qgpu_model.json says of a model in split form.
+std::string ModelNote(const std::string& base, const std::string& circuit_hash, int base_hidden) {
+  const nlohmann::ordered_json note = {
+      {"form", "split"},
+      {"circuit", circuit_hash},
+      {"circuit_file", "circuit.bin"},
+      {"base_hidden", base_hidden},
+      {"base", base.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(base)},
+  };
+  return note.dump(2) + "\n";
+}
+
+// To a file where `out` is one or is named like one (.bin), otherwise into a folder, which is made.
+absl::Status WriteModel(const BuildOptions& options, const std::string& bytes, const std::string& hash, int hidden) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const bool is_folder = fs::is_directory(options.out, error) ||
+                         (!fs::exists(options.out, error) && fs::path(options.out).extension() != ".bin");
+  if (!is_folder) return WriteFileAtomically(options.out, bytes);
+  fs::create_directories(options.out, error);
+  if (error) return absl::UnavailableError(fmt::format("cannot create {}: {}", options.out, error.message()));
+  QGPU_RETURN_IF_ERROR(WriteFileAtomically(options.out + "/circuit.bin", bytes));
+  const std::string base = options.base.empty() ? "" : fs::absolute(options.base, error).lexically_normal().string();
+  return WriteFileAtomically(options.out + "/qgpu_model.json", ModelNote(base, hash, hidden));
 }
 
 absl::StatusOr<ExitCode> Build(const BuildOptions& options) {
-  QGPU_ASSIGN_OR_RETURN(const int hidden, BaseHidden(options.base));
-  QGPU_ASSIGN_OR_RETURN(const BuiltCircuit built, BuildCircuit(hidden));
-  const std::string bytes = SerializeCircuit(built.circuit);
-  if (!options.out.empty()) QGPU_RETURN_IF_ERROR(WriteFileAtomically(options.out, bytes));
-  const std::string hash = CircuitHash(built.circuit);
-  const std::string text =
-      options.json ? ReportToJson(built, hash, bytes.size()) : FormatReport(built, hash, bytes.size());
+  std::optional<BaseBuild> with_base;
+  std::optional<BuiltCircuit> alone;
+  if (options.base.empty()) {
+    QGPU_ASSIGN_OR_RETURN(alone, BuildCircuit(static_cast<int>(EmbeddedBaseShape().hidden)));
+  } else {
+    QGPU_ASSIGN_OR_RETURN(with_base, BuildForBase(options.base));
+  }
+  const BuiltCircuit& built = with_base ? with_base->built : *alone;
+  const std::string bytes = SerializeCircuit(built.circuit), hash = CircuitHash(built.circuit);
+  if (!options.out.empty()) QGPU_RETURN_IF_ERROR(WriteModel(options, bytes, hash, built.circuit.base_hidden));
+  std::string text;
+  if (options.json) {
+    nlohmann::ordered_json json = ReportToJson(built, hash, bytes.size());
+    if (with_base) json["dense_form"] = DenseToJson(with_base->dense);
+    text = json.dump() + "\n";
+  } else {
+    text = FormatReport(built, hash, bytes.size()) + (with_base ? DescribeDenseForm(*with_base) : "");
+  }
   std::fputs(text.c_str(), stdout);
   return kExitGood;
 }
@@ -110,7 +148,8 @@ void AddBuildCommand(CLI::App& app, Action& action) {
   auto options = std::make_shared<BuildOptions>();
   CLI::App* command = app.add_subcommand("build", "Build the circuit for a base model, and say what it costs");
   command->add_option("--base", options->base, "Folder of the base model (default: the embedded one)");
-  command->add_option("--out", options->out, "Circuit file to write (default: none)");
+  command->add_option("--out", options->out,
+                      "Folder to make, the model in split form, or circuit file (*.bin) to write (default: none)");
   command->add_flag("--json", options->json, "Print JSON");
   command->callback([options, &action] { action = [options] { return Build(*options); }; });
 }

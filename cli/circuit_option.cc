@@ -1,5 +1,7 @@
 #include "cli/circuit_option.h"
 
+#include <filesystem>
+
 #include "common/file.h"
 #include "common/version.h"
 
@@ -7,10 +9,13 @@ namespace qgpu {
 
 void AddCircuitOption(CLI::App& command, std::string& path) {
   path = DefaultCircuitPath();
-  command.add_option("--circuit", path, "Circuit file")->capture_default_str();
+  command.add_option("--circuit", path, "Circuit file, or folder that qgpu build made")->capture_default_str();
 }
 
-absl::StatusOr<Circuit> LoadCircuit(const std::string& path) {
+absl::StatusOr<Circuit> LoadCircuit(const std::string& option) {
+  std::error_code error;
+  const bool is_folder = std::filesystem::is_directory(option, error);
+  const std::string path = is_folder ? option + "/circuit.bin" : option;
   absl::StatusOr<std::string> bytes = ReadFile(path);
   if (absl::IsNotFound(bytes.status())) {
     return absl::NotFoundError(

@@ -1,9 +1,11 @@
 // `qgpu export --dense DIR`: the merged model as a Hugging Face checkpoint that the public transformers library loads.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/circuit_option.h"
@@ -21,22 +23,42 @@ struct ExportCommandOptions {
   std::string data_type = "bfloat16";
 };
 
-// One line that is rewritten on a terminal, otherwise a line every few seconds; on stderr.
+// A bar that is rewritten on a terminal, otherwise a line every few seconds; on stderr.
 class ExportProgress {
  public:
   void operator()(uint64_t done, uint64_t total) {
     const auto now = std::chrono::steady_clock::now();
-    const bool on_terminal = isatty(STDERR_FILENO) == 1;
-    const auto interval = std::chrono::milliseconds(on_terminal ? 100 : 5000);
+    if (!first_) first_ = done;  // what an earlier run wrote counts for nothing in the speed
+    const auto interval = std::chrono::milliseconds(on_terminal_ ? 100 : 5000);
     if (done < total && now - last_ < interval) return;
     last_ = now;
-    std::fprintf(stderr, "%sexport: %llu of %llu MiB%s", on_terminal ? "\r" : "",
-                 static_cast<unsigned long long>(done >> 20), static_cast<unsigned long long>(total >> 20),
-                 on_terminal && done < total ? "" : "\n");
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    const double rate = static_cast<double>(done - *first_) / std::max(seconds, 0.001);
+    const std::string figures =
+        fmt::format("{:3} %  {} of {} MiB, {:.0f} MiB/s, {}", total == 0 ? 100 : done * 100 / total, done >> 20,
+                    total >> 20, rate / (1 << 20), TimeLeft(static_cast<double>(total - done), rate));
+    if (!on_terminal_) {
+      fmt::print(stderr, "export: {}\n", figures);
+      return;
+    }
+    constexpr uint64_t kWidth = 30;
+    const uint64_t filled = total == 0 ? kWidth : done * kWidth / total;
+    fmt::print(stderr, "\rexport: [{}{}] {}   {}", std::string(filled, '#'), std::string(kWidth - filled, '.'), figures,
+               done < total ? "" : "\n");
+    std::fflush(stderr);
   }
 
  private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  static std::string TimeLeft(double bytes, double rate) {
+    if (rate <= 0) return "";
+    const int64_t seconds = static_cast<int64_t>(bytes / rate);
+    return fmt::format("{}:{:02} left", seconds / 60, seconds % 60);
+  }
+
+  const bool on_terminal_ = isatty(STDERR_FILENO) == 1;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point last_ = start_;
+  std::optional<uint64_t> first_;
 };
 
 absl::StatusOr<ExitCode> Export(const ExportCommandOptions& options) {

@@ -196,15 +196,12 @@ class Exporter {
                                                       (missing >> 20) + 1, free_bytes >> 20));
     }
     const ReportingSource source(model_, type_, options_, total);
+    if (missing < total) source.Skip(total - missing);
     ordered_json weight_map = ordered_json::object();
     for (size_t i = 0; i < shards_.size(); ++i) {
       const std::string name = ShardName(i, shards_.size());
       for (const TensorSpec& spec : shards_[i]) weight_map[FileTensorName(spec.name)] = name;
-      if (folder.has(name)) {
-        source.Skip(BytesOf(shards_[i], type_));
-      } else {
-        QGPU_RETURN_IF_ERROR(WriteShard(folder, source, shards_[i], name));
-      }
+      if (!folder.has(name)) QGPU_RETURN_IF_ERROR(WriteShard(folder, source, shards_[i], name));
     }
     if (shards_.size() == 1) return absl::OkStatus();
     const ordered_json index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
