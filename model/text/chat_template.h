@@ -20,8 +20,8 @@ struct ChatMessage {
 };
 
 struct ChatOptions {
-  bool add_generation_prompt = true;    // end with the start of the assistant's turn
-  std::optional<bool> enable_thinking;  // false: with an empty think block
+  bool add_generation_prompt = true;         // end with the start of the assistant's turn
+  std::optional<bool> enable_thinking = {};  // false: with an empty think block
 };
 
 // Longest template that is read.
