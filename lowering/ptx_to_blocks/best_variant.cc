@@ -109,15 +109,20 @@ absl::StatusOr<Packed> PackWithSpilling(IrFunction function, const LaunchFacts& 
   const uint32_t free = layout.free_words();
   absl::Status first;
   for (int spills = 0; spills < kMostSpills;) {
+    // What stays close to the program's order needs fewer registers, the other way fewer machine blocks.
     absl::StatusOr<Packed> packed = PackAndEmit(function, facts, geometry, /*in_program_order=*/true);
+    if (spills > 0 && !absl::IsResourceExhausted(packed.status())) {
+      absl::StatusOr<Packed> other = PackAndEmit(function, facts, geometry, /*in_program_order=*/false);
+      const bool better = other.ok() && (!packed.ok() || other->cost < packed->cost);
+      if (better || (!packed.ok() && absl::IsResourceExhausted(other.status()))) packed = std::move(other);
+    }
     if (packed.ok()) return packed;
     const int registers = Missing(packed.status(), kRegisterShortage);
     const int predicates = Missing(packed.status(), kPredicateShortage);
     if (spills == 0) first = packed.status();
     if (registers + predicates == 0) {
-      return spills == 0 ? packed.status()
-                         : absl::Status(packed.status().code(),
-                                        fmt::format("{}; with spilling it {}", Text(first), Text(packed.status())));
+      if (spills == 0) return packed.status();
+      return absl::InvalidArgumentError(fmt::format("{}; with spilling it {}", Text(first), Text(packed.status())));
     }
     SpillRequest request;
     request.block = facts.block;
