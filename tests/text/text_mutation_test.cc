@@ -160,22 +160,23 @@ class Mutator {
       parent = value;
       value = &*std::next(parent->begin(), random_.Below(static_cast<uint32_t>(parent->size())));
     }
-    const nlohmann::json others[] = {nullptr,
-                                     true,
-                                     -1,
-                                     0,
-                                     255,
-                                     4194303,
-                                     1e300,
-                                     "",
-                                     "a",
-                                     "\u0120a",
-                                     nlohmann::json::object(),
-                                     nlohmann::json::array(),
-                                     *value,
-                                     document["added_tokens"],
-                                     "NFC",
-                                     {{"type", "ByteLevel"}}};
+    const nlohmann::json others[] = {
+        nullptr,
+        true,
+        -1,
+        0,
+        255,
+        4194303,
+        1e300,
+        "",
+        "a",
+        "\u0120a",
+        nlohmann::json::object(),
+        nlohmann::json::array(),
+        *value,
+        document.is_object() ? document.value("added_tokens", nlohmann::json()) : nlohmann::json(),
+        "NFC",
+        {{"type", "ByteLevel"}}};
     const uint32_t kind = random_.Below(4);
     if (kind == 0 && parent != nullptr && parent->is_object()) {
       const std::string key = std::next(parent->begin(), random_.Below(static_cast<uint32_t>(parent->size()))).key();
