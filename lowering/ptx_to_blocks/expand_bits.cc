@@ -1,18 +1,48 @@
 #include "lowering/ptx_to_blocks/expand_bits.h"
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "lowering/ptx_to_blocks/loop_writer.h"
 
 namespace qgpu::lower {
 namespace {
 
-int FindFirst(const IrFunction& function) {
+int FindFirst(const IrFunction& function, std::initializer_list<IrOp> ops) {
   for (const IrBlock& block : function.blocks) {
     for (int value : block.instructions) {
-      const IrOp op = function.at(value).op;
-      if (op == IrOp::kDropOnes || op == IrOp::kPermute) return value;
+      if (std::find(ops.begin(), ops.end(), function.at(value).op) != ops.end()) return value;
     }
   }
   return -1;
+}
+
+// The second factor's digits of 16 bits, the lowest first: each time the sum takes in the first factor times the digit
+// and loses its own lowest digit. No sum of a product of digits, a digit and a carry wraps.
+int WideProduct(IrFunction& f, int value) {
+  const std::vector<int> args = f.at(value).args;
+  LoopWriter loop(f, value);
+  PairMath before = loop.Before();
+  const Pair a = before.Split(args[0]), start = before.Split(args[1]), zero = {before.Constant(0), before.Constant(0)};
+  const Pair b = loop.Variable(start), sum = loop.Variable(zero);
+  const int left = loop.Variable(before.Constant(4));
+  PairMath math = loop.Inside();
+  const auto low = [&](int word) { return math.Op(IrOp::kAnd, {word, math.Constant(0xffff)}); };
+  const auto high = [&](int word) { return math.Op(IrOp::kShr, {word, math.Constant(16)}); };
+  const int digit = low(b.low);
+  const auto times = [&](int a_digit, int sum_digit, int below) {
+    const int product = math.Op(IrOp::kMad, {a_digit, digit, sum_digit});
+    return below < 0 ? product : math.Op(IrOp::kAdd, {product, high(below)});
+  };
+  const int first = times(low(a.low), low(sum.low), -1), second = times(high(a.low), high(sum.low), first);
+  const int third = times(low(a.high), low(sum.high), second), fourth = times(high(a.high), high(sum.high), third);
+  const Pair now = {math.Op(IrOp::kMad, {third, math.Constant(1u << 16), low(second)}), fourth};
+  loop.Next(sum, now);
+  loop.Next(b, math.ShiftedRight(IrOp::kShr, b, math.Constant(16)));
+  const int rest = math.Op(IrOp::kAdd, {left, math.Constant(~0u)});
+  loop.Next(left, rest);
+  loop.RepeatWhile(math.Test(Compare::kNe, rest, math.Constant(0)));
+  return loop.After().Join(now);
 }
 
 // x & (x - 1) has lost its lowest one.
@@ -59,8 +89,17 @@ int Permute(IrFunction& f, int value) {
 
 }  // namespace
 
+void ExpandWideProducts(IrFunction& function) {
+  const auto next = [&] { return FindFirst(function, {IrOp::kMulHighU}); };
+  for (int value = next(); value >= 0; value = next()) {
+    const int product = WideProduct(function, value);
+    ReplaceInstruction(function, value, product);
+  }
+}
+
 void ExpandBitLoops(IrFunction& function) {
-  for (int value = FindFirst(function); value >= 0; value = FindFirst(function)) {
+  const auto next = [&] { return FindFirst(function, {IrOp::kDropOnes, IrOp::kPermute}); };
+  for (int value = next(); value >= 0; value = next()) {
     ReplaceInstruction(function, value,
                        function.at(value).op == IrOp::kPermute ? Permute(function, value) : DropOnes(function, value));
   }

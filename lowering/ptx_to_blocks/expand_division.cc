@@ -213,8 +213,8 @@ class WideExpander : public Expander {
     if (Within(group, 0, kMaxU32)) return In32Bits(group, false);
     if (group.is_signed && Within(group, kMin32 + 1, kMax32)) return In32Bits(group, true);
     LoopWriter loop(f_, group.first);
-    const Pair divisor = Halves(loop.Before(), group.divisor);
-    const Pair dividend = Halves(loop.Before(), group.dividend);
+    const Pair divisor = loop.Before().Split(group.divisor);
+    const Pair dividend = loop.Before().Split(group.dividend);
     Pair quotient, remainder;
     WriteLoop(loop, group, dividend, divisor, group.quotients.empty() ? nullptr : &quotient, &remainder);
     PairMath math = loop.After();
@@ -231,11 +231,11 @@ class WideExpander : public Expander {
         const Pair ones = {math.Constant(~0u), math.Constant(~0u)};
         quotient = math.Select(math.Test(Compare::kEq, any, math.Constant(0)), ones, quotient);
       }
-      quotient_value = Joined(group.first, quotient);
+      quotient_value = math.Join(quotient);
     }
     if (!group.remainders.empty()) {
       if (group.is_signed) remainder = math.Select(below_zero(dividend.high), negative(remainder), remainder);
-      remainder_value = Joined(group.first, remainder);
+      remainder_value = math.Join(remainder);
     }
     Replace(group, quotient_value, remainder_value);
   }
@@ -257,22 +257,6 @@ class WideExpander : public Expander {
     }
     const int remainder = group.remainders.empty() ? -1 : divided(is_signed ? IrOp::kRemS : IrOp::kRemU);
     Replace(group, quotient, remainder);
-  }
-
-  // Narrow turns both into the halves themselves.
-  Pair Halves(PairMath math, int value) {
-    const auto emit = [&](IrOp op, Type type, std::vector<int> args) {
-      const int result = math.Op(op, std::move(args));
-      f_.at(result).type = type;
-      return result;
-    };
-    const int up = emit(IrOp::kShr, Type::kI64, {value, math.Constant(32)});
-    return {emit(IrOp::kTruncate, Type::kI32, {value}), emit(IrOp::kTruncate, Type::kI32, {up})};
-  }
-  int Joined(int at, Pair pair) {
-    const int high = InFrontOf(at, IrOp::kZeroExt, Type::kI64, {pair.high});
-    const int up = InFrontOf(at, IrOp::kShl, Type::kI64, {high, f_.Constant(Type::kI32, 32)});
-    return InFrontOf(at, IrOp::kOr, Type::kI64, {InFrontOf(at, IrOp::kZeroExt, Type::kI64, {pair.low}), up});
   }
 
   // (a ^ s) - s, where s is 0 or all ones.

@@ -346,12 +346,12 @@ Layout LayOutBlocks(const FlowGraph& flow) {
 
 const char* IrOpName(IrOp op) {
   static const char* const names[] = {
-      "const",    "special",  "phi",        "add",      "sub",         "mul",         "mad",       "and",
-      "or",       "xor",      "shl",        "shr",      "sar",         "minu",        "mins",      "maxu",
-      "maxs",     "popc",     "clz",        "brev",     "divu",        "divs",        "remu",      "rems",
-      "dropones", "permute",  "select",     "sext",     "zext",        "trunc",       "cmp",       "pand",
-      "por",      "pxor",     "pnot",       "load",     "store",       "atomic",      "shuffle",   "ballot",
-      "matchany", "matchall", "activemask", "warpsync", "blockballot", "laneshuffle", "laneballot"};
+      "const",    "special",  "phi",      "add",        "sub",      "mul",         "mad",         "and",
+      "or",       "xor",      "shl",      "shr",        "sar",      "minu",        "mins",        "maxu",
+      "maxs",     "popc",     "clz",      "brev",       "divu",     "divs",        "remu",        "rems",
+      "mulhighu", "dropones", "permute",  "select",     "sext",     "zext",        "trunc",       "cmp",
+      "pand",     "por",      "pxor",     "pnot",       "load",     "store",       "atomic",      "shuffle",
+      "ballot",   "matchany", "matchall", "activemask", "warpsync", "blockballot", "laneshuffle", "laneballot"};
   return names[static_cast<int>(op)];
 }
 

@@ -43,6 +43,7 @@ enum class IrOp : uint8_t {
   kDivS,
   kRemU,  // by zero: the dividend
   kRemS,
+  kMulHighU,  // upper half of the product, of 64-bit values only
   kDropOnes,  // args[0] without its lowest args[1] ones
   kPermute,   // four bytes of {args[1], args[0]}, chosen by the nibbles of args[2] as prmt does
   kSelect,    // args[0] (predicate) ? args[1] : args[2]

@@ -13,6 +13,7 @@
 #include "lowering/ptx_to_blocks/narrow.h"
 #include "lowering/ptx_to_blocks/select.h"
 #include "lowering/ptx_to_blocks/simplify.h"
+#include "lowering/ptx_to_blocks/stored_pointers.h"
 #include "lowering/ptx_to_blocks/strength.h"
 
 namespace qgpu::lower {
@@ -53,12 +54,14 @@ absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   QGPU_ASSIGN_OR_RETURN(Translation translation, Translate(*input.module, kernel, input.grid, input.block, layout));
   IrFunction& function = translation.function;
   function.source = input.module->name;
+  QGPU_RETURN_IF_ERROR(RefuseStoredPointers(function, translation.words, input.is_buffer));
   LaunchFacts facts = FactsOf(input, translation.words);
   ExpandMemory(function, request.threads);
   Simplify(function);
   FoldAlignment(function, facts);
   Simplify(function);
   QGPU_RETURN_IF_ERROR(ExpandWideDivisions(function, facts));
+  ExpandWideProducts(function);
   Simplify(function);
   QGPU_RETURN_IF_ERROR(Narrow(function, facts, &translation.words));
   facts = FactsOf(input, translation.words);

@@ -39,10 +39,10 @@ Compare Strict(Compare compare) {
 
 }  // namespace
 
-int PairMath::Op(IrOp op, std::vector<int> args) {
+int PairMath::Op(IrOp op, Type type, std::vector<int> args) {
   IrInstruction in;
   in.op = op;
-  in.type = Type::kI32;
+  in.type = type;
   in.args = std::move(args);
   return emit_(std::move(in));
 }
@@ -66,6 +66,16 @@ int PairMath::Logic(IrOp op, int p, int q) {
 
 Pair PairMath::Select(int predicate, Pair a, Pair b) {
   return {Select(predicate, a.low, b.low), Select(predicate, a.high, b.high)};
+}
+
+Pair PairMath::Split(int wide) {
+  const int up = Op(IrOp::kShr, Type::kI64, {wide, Constant(32)});
+  return {Op(IrOp::kTruncate, {wide}), Op(IrOp::kTruncate, {up})};
+}
+
+int PairMath::Join(Pair pair) {
+  const int up = Op(IrOp::kShl, Type::kI64, {Op(IrOp::kZeroExt, Type::kI64, {pair.high}), Constant(32)});
+  return Op(IrOp::kOr, Type::kI64, {Op(IrOp::kZeroExt, Type::kI64, {pair.low}), up});
 }
 
 // ---- sums and products ----

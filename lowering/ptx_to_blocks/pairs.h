@@ -20,7 +20,8 @@ class PairMath {
   PairMath(IrFunction& function, Emitter emit) : f_(function), emit_(std::move(emit)) {}
 
   int Constant(uint32_t value) { return f_.Constant(Type::kI32, value); }
-  int Op(IrOp op, std::vector<int> args);  // of 32 bits
+  int Op(IrOp op, std::vector<int> args) { return Op(op, Type::kI32, std::move(args)); }
+  int Op(IrOp op, Type type, std::vector<int> args);
   int Test(Compare compare, int a, int b);
   int Logic(IrOp op, int p, int q);  // of predicates
   int Select(int predicate, int a, int b) { return Op(IrOp::kSelect, {predicate, a, b}); }
@@ -39,6 +40,10 @@ class PairMath {
   // `op` is kShr or kSar.
   int ShiftedRightLow(IrOp op, Pair a, int amount);
   Pair ShiftedRight(IrOp op, Pair a, int amount);
+
+  // Between 64-bit values and pairs, for expansions before Narrow.
+  Pair Split(int wide);
+  int Join(Pair pair);
 
   int Compared(Compare compare, Pair a, Pair b);
   int LeadingZeros(Pair a);

@@ -86,6 +86,8 @@ std::optional<uint64_t> Evaluate(IrOp op, Type type, const std::vector<uint64_t>
       for (int i = 0; i < 32; ++i) reversed |= static_cast<uint32_t>(a >> i & 1) << (31 - i);
       return reversed;
     }
+    case IrOp::kMulHighU:
+      return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
     case IrOp::kDivU:
       return b == 0 ? mask : a / b;
     case IrOp::kRemU:

@@ -165,23 +165,15 @@ int Translator::HighProduct(int a, int b, const ptx::TypeInfo& type) {
   return ExpandHighProduct(f(), emit, a, b, IsSigned(type));
 }
 
-// Four products of halves, each of 64 bits; no sum of theirs wraps.
+// A negative factor is its unsigned value less 2^64. What that takes away is found before the product is: afterwards it
+// is one value instead of both factors.
 int Translator::HighProduct64(int a, int b, bool is_signed) {
-  const auto wide = [&](int value) { return Emit(IrOp::kZeroExt, Type::kI64, {value}); };
-  const auto low = [&](int value) { return wide(LowHalf(value)); };
-  const auto high = [&](int value) { return Emit(IrOp::kShr, Type::kI64, {value, Const32(32)}); };
-  const auto product = [&](int x, int y) { return Emit(IrOp::kMul, Type::kI64, {x, y}); };
-  const auto sum = [&](int x, int y) { return Emit(IrOp::kAdd, Type::kI64, {x, y}); };
-  const int a_low = low(a), a_high = wide(LowHalf(high(a))), b_low = low(b), b_high = wide(LowHalf(high(b)));
-  const int first = sum(product(a_high, b_low), high(product(a_low, b_low)));
-  const int second = sum(product(a_low, b_high), low(first));
-  int result = sum(sum(product(a_high, b_high), high(first)), high(second));
-  if (!is_signed) return result;
-  for (const auto& [sign, other] : {std::pair{a, b}, {b, a}}) {  // a negative factor is its unsigned value less 2^64
-    const int mask = Emit(IrOp::kSar, Type::kI64, {sign, Const32(63)});
-    result = Emit(IrOp::kSub, Type::kI64, {result, Emit(IrOp::kAnd, Type::kI64, {mask, other})});
-  }
-  return result;
+  if (!is_signed) return Emit(IrOp::kMulHighU, Type::kI64, {a, b});
+  const auto where_negative = [&](int sign, int other) {
+    return Emit(IrOp::kAnd, Type::kI64, {Emit(IrOp::kSar, Type::kI64, {sign, Const32(63)}), other});
+  };
+  const int less = Emit(IrOp::kAdd, Type::kI64, {where_negative(a, b), where_negative(b, a)});
+  return Emit(IrOp::kSub, Type::kI64, {Emit(IrOp::kMulHighU, Type::kI64, {a, b}), less});
 }
 
 // mul, mad and madc: lo, hi and wide.
