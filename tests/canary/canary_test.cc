@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 
 Finished RunCanary(const TestFolder& folder, const std::string& cheat, const std::string& filter,
                    std::vector<std::string> more = {}, Environment environment = {}) {
-  std::vector<std::string> arguments = {"run-suite", "--worker-program", CanaryWorker(), "--filter", filter};
+  std::vector<std::string> arguments = {"run-suite", "--worker-program", CanaryWorker(), "--filter",
+                                        filter,      "--native",         "native-cpu"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   environment.push_back({"QGPU_CANARY", cheat});
   return RunCoordinator(folder, arguments, environment);
