@@ -144,7 +144,7 @@ Range Ranges::Under(const std::vector<Condition>& conditions, int value, Range r
 
 Range Ranges::In(int block, int value) const {
   Range range = Of(value);
-  if (f_.IsPlaceless(value)) return range;
+  if (f_.IsConstant(value)) return range;
   for (int up = block, steps = 0; up >= 0 && steps < kDominators; up = flow_.dominator[up], ++steps) {
     if (!conditions_[up].empty()) range = Under(conditions_[up], value, range);
   }
