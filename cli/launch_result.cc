@@ -9,7 +9,7 @@
 namespace qgpu {
 namespace {
 
-nlohmann::ordered_json ToJson(const Output& output) {
+nlohmann::ordered_json ToJson(const ShownBuffer& output) {
   if (output.is_raw) return ToHex(output.bytes);
   nlohmann::ordered_json words = nlohmann::ordered_json::array();
   for (const uint32_t word : ToWords(output.bytes)) words.push_back(static_cast<int32_t>(word));
@@ -18,11 +18,11 @@ nlohmann::ordered_json ToJson(const Output& output) {
 
 }  // namespace
 
-std::vector<Output> Outputs(const PreparedLaunch& launch, const LaunchResult& result) {
+std::vector<ShownBuffer> Outputs(const PreparedLaunch& launch, const LaunchResult& result) {
   const std::vector<KernelArgument>& arguments = launch.spec.arguments;
   const bool any_declared =
       std::any_of(arguments.begin(), arguments.end(), [](const KernelArgument& a) { return a.is_output; });
-  std::vector<Output> outputs;
+  std::vector<ShownBuffer> outputs;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].kind != KernelArgument::Kind::kBuffer || (any_declared && !arguments[i].is_output)) continue;
     const size_t first = std::min<size_t>(launch.arena.byte_address[i] / 4, result.memory.size());
@@ -34,7 +34,7 @@ std::vector<Output> Outputs(const PreparedLaunch& launch, const LaunchResult& re
 
 std::string FormatResult(const PreparedLaunch& launch, const LaunchResult& result) {
   std::string text;
-  for (const Output& output : Outputs(launch, result)) {
+  for (const ShownBuffer& output : Outputs(launch, result)) {
     text += output.name + " =";
     if (output.is_raw) text += " bytes " + ToHex(output.bytes);
     if (!output.is_raw) {
@@ -60,7 +60,7 @@ std::string ResultToJson(const PreparedLaunch& launch, const LaunchResult& resul
   if (!result.circuit.empty()) json["circuit"] = result.circuit;
   if (!result.message.empty()) json["message"] = result.message;
   nlohmann::ordered_json outputs = nlohmann::ordered_json::object();
-  for (const Output& output : Outputs(launch, result)) outputs[output.name] = ToJson(output);
+  for (const ShownBuffer& output : Outputs(launch, result)) outputs[output.name] = ToJson(output);
   json["outputs"] = outputs;
   if (!result.tokens.empty()) {
     json["tokens"] = result.tokens.size();
@@ -75,13 +75,13 @@ std::string ResultToJson(const PreparedLaunch& launch, const LaunchResult& resul
 }
 
 absl::Status WriteOutputs(const std::string& path, const PreparedLaunch& launch, const LaunchResult& result) {
-  const std::vector<Output> outputs = Outputs(launch, result);
+  const std::vector<ShownBuffer> outputs = Outputs(launch, result);
   const auto write = [](const std::string& file, const Bytes& bytes) {
     return WriteFileAtomically(file, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   };
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    for (const Output& output : outputs)
+    for (const ShownBuffer& output : outputs)
       QGPU_RETURN_IF_ERROR(write(fmt::format("{}/{}.bin", path, output.name), output.bytes));
     return absl::OkStatus();
   }

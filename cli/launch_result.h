@@ -33,13 +33,13 @@ struct LaunchResult {
 };
 
 // A buffer that is shown: the declared outputs, or every buffer where none is declared.
-struct Output {
+struct ShownBuffer {
   std::string name;
   Bytes bytes;
   bool is_raw = false;  // shown as bytes, not as words
 };
 
-std::vector<Output> Outputs(const PreparedLaunch& launch, const LaunchResult& result);
+std::vector<ShownBuffer> Outputs(const PreparedLaunch& launch, const LaunchResult& result);
 
 // Output buffers one a line, "out = 5 7 9" or "out = bytes 0a0b0c", then tokens, passes and check. Words are shown as
 // signed numbers.
