@@ -17,35 +17,24 @@ std::vector<int> IrBlock::Successors() const {
   }
 }
 
+int IrFunction::Placeless(IrOp op, Type type, uint64_t immediate) {
+  const auto [known, is_new] = placeless_.insert({{op, type, immediate}, static_cast<int>(instructions.size())});
+  if (!is_new) return known->second;
+  IrInstruction in;
+  in.op = op;
+  in.type = type;
+  in.immediate = immediate;
+  instructions.push_back(in);
+  return known->second;
+}
+
 int IrFunction::Constant(Type type, uint64_t value) {
   if (type == Type::kI32) value = static_cast<uint32_t>(value);
   if (type == Type::kPredicate) value = value != 0;
-  for (size_t i = 0; i < instructions.size(); ++i) {
-    const IrInstruction& in = instructions[i];
-    if (in.op == IrOp::kConst && in.type == type && in.immediate == value) return static_cast<int>(i);
-  }
-  IrInstruction in;
-  in.op = IrOp::kConst;
-  in.type = type;
-  in.immediate = value;
-  instructions.push_back(in);
-  return static_cast<int>(instructions.size()) - 1;
+  return Placeless(IrOp::kConst, type, value);
 }
 
-int IrFunction::Special(Type type, int word) {
-  for (size_t i = 0; i < instructions.size(); ++i) {
-    const IrInstruction& in = instructions[i];
-    if (in.op == IrOp::kSpecial && in.type == type && in.immediate == static_cast<uint64_t>(word)) {
-      return static_cast<int>(i);
-    }
-  }
-  IrInstruction in;
-  in.op = IrOp::kSpecial;
-  in.type = type;
-  in.immediate = word;
-  instructions.push_back(in);
-  return static_cast<int>(instructions.size()) - 1;
-}
+int IrFunction::Special(Type type, int word) { return Placeless(IrOp::kSpecial, type, static_cast<uint64_t>(word)); }
 
 int IrFunction::Add(int block, IrInstruction instruction, int position) {
   const int value = static_cast<int>(instructions.size());

@@ -9,7 +9,9 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "machine/isa/isa.h"
@@ -155,6 +157,10 @@ struct IrFunction {
   int Add(int block, IrInstruction instruction, int position = -1);
   // Every use of value i becomes replacement[i] (followed transitively; i itself where it does not change).
   void ReplaceUses(const std::vector<int>& replacement);
+
+ private:
+  int Placeless(IrOp op, Type type, uint64_t immediate);
+  std::map<std::tuple<IrOp, Type, uint64_t>, int> placeless_;  // constants and special words that exist
 };
 
 // Moves `value` and what follows it in its block into a new block, which takes over the terminator; the old block jumps

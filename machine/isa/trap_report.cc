@@ -29,6 +29,14 @@ std::string Place(const Program& program, const std::string& source_name, int bl
   return text;
 }
 
+// PTX's trap is lowered to an access that cannot succeed.
+bool IsTrapInstruction(const TrapReport& trap, const Program& program) {
+  if (trap.kind != TrapKind::kOutOfRange || trap.block < 0 || trap.slot < 0 || trap.slot >= kSlots) return false;
+  const auto block = static_cast<size_t>(trap.block);
+  return block < program.origins.size() &&
+         program.origins[block][static_cast<size_t>(trap.slot)].text.starts_with("trap");
+}
+
 }  // namespace
 
 const char* TrapName(TrapKind kind) {
@@ -77,11 +85,15 @@ void LocateBarrierDivergence(const MachineLaunch& launch, std::span<const Token>
 }
 
 std::string DescribeTrap(const TrapReport& trap, const Program& program, const std::string& source_name) {
+  const std::string place = Place(program, source_name, trap.block, trap.slot);
+  if (IsTrapInstruction(trap, program)) {
+    return fmt::format("the kernel executed trap, in thread {} of thread block {}, {}", Triple(trap.thread),
+                       Triple(trap.cta), place);
+  }
   std::string text = fmt::format("{}: ", TrapName(trap.kind));
   if (trap.kind != TrapKind::kBarrierDivergence) {
     text += fmt::format("byte address {} (0x{:x}), by thread {} of thread block {}", trap.address, trap.address,
                         Triple(trap.thread), Triple(trap.cta));
-    const std::string place = Place(program, source_name, trap.block, trap.slot);
     return place.empty() ? text : text + ", " + place;
   }
   if (trap.other_block < 0) return text + fmt::format("in thread block {}", Triple(trap.cta));

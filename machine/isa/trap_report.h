@@ -17,8 +17,8 @@ void LocateBarrierDivergence(const MachineLaunch& launch, std::span<const Token>
 
 // "misaligned address: byte address 83 (0x53), by thread (2, 0, 0) of thread block (1, 0, 0), k.cu:8 (st.global.u32
 // [%rd1], %r3)"; "barrier divergence: thread (0, 0, 0) of thread block (0, 0, 0) waits at k.cu:4 (bar.sync 0), thread
-// (1, 0, 0) at k.cu:7 (bar.sync 0)". Places are lines of the CUDA source, or of the PTX where `source_name` ends in
-// ".ptx".
+// (1, 0, 0) at k.cu:7 (bar.sync 0)"; "the kernel executed trap, in thread (5, 0, 0) of thread block (0, 0, 0), k.cu:9
+// (trap;)". Places are lines of the CUDA source, or of the PTX where `source_name` ends in ".ptx".
 std::string DescribeTrap(const TrapReport& trap, const Program& program, const std::string& source_name);
 
 }  // namespace qgpu

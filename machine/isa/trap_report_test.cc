@@ -49,6 +49,15 @@ TEST(DescribeTrap, NamesThreadThreadBlockAddressAndLine) {
   EXPECT_EQ(DescribeTrap(trap, launch.program, "k.cu"), "address out of range: " + before);
 }
 
+TEST(DescribeTrap, NamesTheTrapInstruction) {
+  MachineLaunch launch = MakeLaunch();
+  TrapReport trap = Misaligned();
+  trap.kind = TrapKind::kOutOfRange;
+  launch.program.origins[1][2].text = "trap;";
+  EXPECT_EQ(DescribeTrap(trap, launch.program, "k.cu"),
+            "the kernel executed trap, in thread (2, 1, 0) of thread block (1, 0, 3), k.cu:8 (trap;)");
+}
+
 TEST(DescribeTrap, BarrierDivergenceNamesTwoThreadsAndTheirBarriers) {
   MachineLaunch launch = MakeLaunch();
   TrapReport trap;

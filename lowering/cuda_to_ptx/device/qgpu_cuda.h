@@ -351,6 +351,18 @@ QGPU_DEVICE unsigned __match_all_sync(unsigned mask, unsigned value, int* predic
 QGPU_DEVICE unsigned __match_all_sync(unsigned mask, int value, int* predicate) {
   return __nvvm_match_all_sync_i32p(mask, value, predicate);
 }
+#define QGPU_MATCH64(type)                                                                  \
+  QGPU_DEVICE unsigned __match_any_sync(unsigned mask, type value) {                        \
+    return (unsigned)__nvvm_match_any_sync_i64(mask, value);                                \
+  }                                                                                         \
+  QGPU_DEVICE unsigned __match_all_sync(unsigned mask, type value, int* predicate) {        \
+    return (unsigned)__nvvm_match_all_sync_i64p(mask, value, predicate);                    \
+  }
+QGPU_MATCH64(long)
+QGPU_MATCH64(unsigned long)
+QGPU_MATCH64(long long)
+QGPU_MATCH64(unsigned long long)
+QGPU_DEVICE void __brkpt() { asm volatile("brkpt;"); }
 
 // `clamp` is the lane number's limit inside a segment, the last operand's low bits.
 #define QGPU_SHUFFLE(name, builtin, clamp, second)                                                        \
