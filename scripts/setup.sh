@@ -28,7 +28,7 @@ readonly PACKAGES=(
   libgtest-dev libgmock-dev                                            # tests
 )
 readonly TEST_PACKAGES=(clang-format-19)
-readonly TEST_MODULES=(transformers==5.24.0 numpy safetensors tokenizers)
+readonly TEST_MODULES=(transformers==5.24.0 tokenizers==0.23.3 numpy safetensors jinja2)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 2; }

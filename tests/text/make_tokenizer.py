@@ -17,7 +17,7 @@ NOT_SPECIAL = ["<tool_call>", "</tool_call>", "<|fim_prefix|>", "<|fim_middle|>"
 CORPUS = pathlib.Path(__file__).parent / "corpus.txt"
 
 
-def train(pattern=PATTERN, vocabulary=2000):
+def train(pattern=PATTERN, vocabulary=2000, texts=None):
     tokenizer = Tokenizer(models.BPE(dropout=None, unk_token=None, continuing_subword_prefix="", end_of_word_suffix="",
                                      fuse_unk=False, byte_fallback=False))
     tokenizer.normalizer = normalizers.NFC()
@@ -28,7 +28,8 @@ def train(pattern=PATTERN, vocabulary=2000):
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(vocab_size=vocabulary, show_progress=False, min_frequency=1,
                                   initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
-    tokenizer.train_from_iterator(CORPUS.read_text(encoding="utf-8").splitlines(keepends=True) * 2, trainer)
+    texts = texts or CORPUS.read_text(encoding="utf-8").splitlines(keepends=True) * 2
+    tokenizer.train_from_iterator(texts, trainer)
     tokenizer.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in SPECIAL])
     tokenizer.add_tokens([AddedToken(text, normalized=False) for text in NOT_SPECIAL])
     return tokenizer
