@@ -88,6 +88,9 @@ absl::Status Launcher::LoadKernel(const std::string& ptx_name, const std::string
       break;
     case CUDA_ERROR_INVALID_PTX:
     case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_INVALID_SOURCE:
+    case CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND:  // an extern function that nothing defines
+    case CUDA_ERROR_NOT_FOUND:
       return absl::InvalidArgumentError(what);
     case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
@@ -283,6 +286,8 @@ absl::StatusOr<NativeCudaRun> RunNativeCuda(const std::string& ptx_name, const s
   QGPU_ASSIGN_OR_RETURN(const CudaDriver driver, CudaDriver::Load(options.library));
   NativeCudaRun run;
   QGPU_ASSIGN_OR_RETURN(run.device, driver.FirstDevice());
+  // The driver would stop reading there, the parser does not.
+  if (ptx.find('\0') != std::string::npos) return absl::InvalidArgumentError(ptx_name + ": a NUL byte in the PTX");
   QGPU_ASSIGN_OR_RETURN(const ptx::Module module, ptx::ParsePtx(ptx_name, ptx));
   QGPU_ASSIGN_OR_RETURN(const ptx::Function* kernel, ptx::FindKernel(module, entry));
   run.ptx_version = module.version;

@@ -245,12 +245,17 @@ TEST(NativeCuda, TheDriversCompilerIsQuoted) {
   EXPECT_THAT(status.message(), HasSubstr("k.ptx: CUDA_ERROR_INVALID_PTX (218): a PTX JIT compilation failed: "
                                           "ptxas application ptx input:"));
   EXPECT_THAT(status.message(), HasSubstr("frobnicate"));
+  for (const char* fail : {"cuModuleLoadDataEx=302", "cuModuleLoadDataEx=200", "cuModuleGetFunction=500"}) {
+    const Setting setting("QGPU_STANDIN_FAIL", fail);
+    EXPECT_EQ(Refusal(KernelPtx(""), Launch()).code(), absl::StatusCode::kInvalidArgument) << fail;
+  }
   for (const char* fail : {"cuModuleLoadDataEx=222", "cuModuleLoadDataEx=209"}) {
     const Setting setting("QGPU_STANDIN_FAIL", fail);
     const absl::Status old = Refusal(KernelPtx(""), Launch());
     EXPECT_EQ(old.code(), absl::StatusCode::kUnimplemented);
     EXPECT_THAT(old.message(), HasSubstr("PTX 6.4 for sm_75, the device is qgpu stand-in"));
   }
+  EXPECT_THAT(Refusal(KernelPtx("") + std::string("//\0", 3), Launch()).message(), HasSubstr("NUL"));
   EXPECT_EQ(Refusal(".version 6.4\n.target sm_75\n.address_size 32\n.entry k() { ret; }", LaunchSpec()).code(),
             absl::StatusCode::kUnimplemented);
 }
