@@ -5,6 +5,7 @@
 
 #include "model/base/inspect.h"
 #include "model/merge/merged_model.h"
+#include "model/weights/build_circuit.h"
 
 namespace qgpu {
 namespace {
@@ -19,8 +20,10 @@ absl::StatusOr<BaseBuild> BuildForBase(const std::string& directory) {
   BaseBuild build;
   QGPU_ASSIGN_OR_RETURN(build.base, Checkpoint::Open(directory));
   QGPU_RETURN_IF_ERROR(CheckCarriesCircuit(build.base->shape(), directory));
-  QGPU_ASSIGN_OR_RETURN(build.built, BuildCircuit(static_cast<int>(build.base->shape().hidden)));
-  QGPU_ASSIGN_OR_RETURN(const auto merged, MergedModel::Create(build.built.circuit, build.base));
+  QGPU_ASSIGN_OR_RETURN(BuiltCircuit built, BuildCircuit(static_cast<int>(build.base->shape().hidden)));
+  build.built = std::make_shared<const BuiltCircuit>(std::move(built));
+  build.circuit = std::shared_ptr<const Circuit>(build.built, &build.built->circuit);
+  QGPU_ASSIGN_OR_RETURN(const auto merged, MergedModel::Create(*build.circuit, build.base));
   build.dense = merged->shape();
   return build;
 }

@@ -6,14 +6,17 @@
 
 #include "common/status.h"
 #include "model/base/checkpoint.h"
-#include "model/weights/build_circuit.h"
+#include "model/weights/circuit.h"
 
 namespace qgpu {
 
+struct BuiltCircuit;  // model/weights/build_circuit.h
+
 struct BaseBuild {
   std::shared_ptr<const Checkpoint> base;
-  BuiltCircuit built;
-  ModelShape dense;  // of both merged into one checkpoint
+  std::shared_ptr<const BuiltCircuit> built;
+  std::shared_ptr<const Circuit> circuit;  // of `built`
+  ModelShape dense;                        // of both merged into one checkpoint
 };
 
 // Opens the base in `directory` and builds its circuit. Errors of Checkpoint::Open and of BuildCircuit;

@@ -127,7 +127,7 @@ absl::StatusOr<ExitCode> Build(const BuildOptions& options) {
   } else {
     QGPU_ASSIGN_OR_RETURN(with_base, BuildForBase(options.base));
   }
-  const BuiltCircuit& built = with_base ? with_base->built : *alone;
+  const BuiltCircuit& built = with_base ? *with_base->built : *alone;
   const std::string bytes = SerializeCircuit(built.circuit), hash = CircuitHash(built.circuit);
   if (!options.out.empty()) QGPU_RETURN_IF_ERROR(WriteModel(options, bytes, hash, built.circuit.base_hidden));
   std::string text;

@@ -7,7 +7,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "cli/base_build.h"
 #include "cli/circuit_option.h"
 #include "cli/commands.h"
 #include "cli/model_engine.h"
@@ -20,6 +22,7 @@ namespace {
 
 struct ExportCommandOptions {
   std::string circuit, base, out;
+  bool circuit_is_given = false;
   std::string data_type = "bfloat16";
 };
 
@@ -62,16 +65,23 @@ class ExportProgress {
 };
 
 absl::StatusOr<ExitCode> Export(const ExportCommandOptions& options) {
-  QGPU_ASSIGN_OR_RETURN(const Circuit circuit, LoadCircuit(options.circuit));
+  std::shared_ptr<const Circuit> circuit;
   std::string base = options.base;
   if (base.empty()) {
     QGPU_ASSIGN_OR_RETURN(base, EmbeddedBase(BaseCacheDirectory()));
+  }
+  if (options.base.empty() || options.circuit_is_given) {
+    QGPU_ASSIGN_OR_RETURN(Circuit loaded, LoadCircuit(options.circuit));
+    circuit = std::make_shared<const Circuit>(std::move(loaded));
+  } else {
+    QGPU_ASSIGN_OR_RETURN(const BaseBuild build, BuildForBase(base));
+    circuit = build.circuit;
   }
   ExportOptions export_options;
   export_options.type = options.data_type == "float32" ? DataType::kFloat32 : DataType::kBFloat16;
   export_options.done_id = TokenToId(Token::Done());
   export_options.progress = ExportProgress();
-  QGPU_RETURN_IF_ERROR(ExportDense(circuit, base, options.out, export_options));
+  QGPU_RETURN_IF_ERROR(ExportDense(*circuit, base, options.out, export_options));
   std::fprintf(stdout, "%s\n", options.out.c_str());
   return kExitGood;
 }
@@ -83,11 +93,16 @@ void AddExportCommand(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("export", "Write the merged model as a Hugging Face checkpoint");
   command->add_option("--dense", options->out, "Folder to make")->required();
   AddCircuitOption(*command, options->circuit);
-  command->add_option("--base", options->base, "Folder of the base model (default: the embedded one)");
+  command->add_option(
+      "--base", options->base,
+      "Folder of the base model (default: the embedded one); its circuit is built where --circuit is not given");
   command->add_option("--dtype", options->data_type, "Data type")
       ->capture_default_str()
       ->check(CLI::IsMember({"float32", "bfloat16"}));
-  command->callback([options, &action] { action = [options] { return Export(*options); }; });
+  command->callback([command, options, &action] {
+    options->circuit_is_given = command->count("--circuit") > 0;
+    action = [options] { return Export(*options); };
+  });
 }
 
 }  // namespace qgpu

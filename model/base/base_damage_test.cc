@@ -190,7 +190,22 @@ TEST_F(CheckpointDamage, TypesThatAreNotRead) {
 TEST_F(CheckpointDamage, APipeInsteadOfAFileDoesNotHang) {
   std::filesystem::remove(directory_ + "/model.safetensors");
   ASSERT_EQ(mkfifo((directory_ + "/model.safetensors").c_str(), 0600), 0);
-  EXPECT_THAT(OpenError(), HasSubstr("not a regular file"));
+  EXPECT_THAT(OpenError(), HasSubstr("model.safetensors: not a regular file"));
+  std::filesystem::remove(directory_ + "/config.json");
+  ASSERT_EQ(mkfifo((directory_ + "/config.json").c_str(), 0600), 0);
+  EXPECT_THAT(OpenError(), HasSubstr("config.json is not a regular file"));
+}
+
+// Mapped memory is given back every 256 MiB; what is read afterwards is the same.
+TEST_F(CheckpointDamage, ReadingOnAndOnGivesTheSameValues) {
+  const TensorSpec spec = ModelTensors(SmallShape())[0];
+  std::vector<float> first(spec.elements()), again(spec.elements());
+  ASSERT_TRUE(base_->ReadRows(spec, 0, spec.rows(), first.data()).ok());
+  const int64_t bytes = 2 * spec.elements();
+  for (int64_t read = 0; read < (int64_t{300} << 20); read += bytes) {
+    ASSERT_TRUE(base_->ReadRows(spec, 0, spec.rows(), again.data()).ok());
+  }
+  EXPECT_EQ(again, first);
 }
 
 TEST_F(CheckpointDamage, UnknownArchitecturesAreNamedAndStillDescribed) {

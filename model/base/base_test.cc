@@ -90,6 +90,13 @@ TEST(Safetensors, RefusesEveryMalformedHeader) {
                            12),
               HasSubstr("overlap"));
   EXPECT_THAT(ParseErrorOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12), HasSubstr("unclaimed"));
+  EXPECT_THAT(ParseErrorOf(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                           R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+                           8),
+              HasSubstr("given twice"));
+  EXPECT_EQ(ParseErrorOf(R"({"a":{"dtype":"F4","shape":[2,3],"data_offsets":[0,3]}})", 3), "accepted");
+  EXPECT_THAT(ParseErrorOf(R"({"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}})", 2), HasSubstr("whole bytes"));
+  EXPECT_THAT(ParseErrorOf("{\"a\":" + std::string(100'000, '['), 0), HasSubstr("not valid JSON"));
   std::string huge = FileBytes(good, 8);
   huge[7] = 0x7f;
   EXPECT_FALSE(ParseSafetensors(huge, "f").ok());

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "common/check.h"
-#include "common/file.h"
 #include "model/base/checkpoint_files.h"
+#include "model/base/untrusted_json.h"
 
 namespace qgpu {
 namespace {
@@ -16,7 +16,7 @@ constexpr uint64_t kBytesBetweenReleases = uint64_t{256} << 20;
 
 absl::StatusOr<ModelShape> ReadModelShape(const std::string& directory) {
   constexpr size_t kMaxConfigBytes = size_t{4} << 20;
-  QGPU_ASSIGN_OR_RETURN(const std::string config, ReadFile(directory + "/config.json", kMaxConfigBytes));
+  QGPU_ASSIGN_OR_RETURN(const std::string config, ReadUntrustedText(directory + "/config.json", kMaxConfigBytes));
   absl::StatusOr<ModelShape> shape = ParseModelShape(config);
   if (shape.ok()) return shape;
   return absl::Status(shape.status().code(), fmt::format("{}/{}", directory, std::string(shape.status().message())));

@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "common/file.h"
 #include "fmt/ranges.h"
 #include "model/base/untrusted_json.h"
 
@@ -21,7 +20,7 @@ bool IsPlainFileName(const std::string& name) {
 }
 
 absl::StatusOr<WeightFileList> ReadIndex(const std::string& path) {
-  QGPU_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxIndexBytes));
+  QGPU_ASSIGN_OR_RETURN(const std::string text, ReadUntrustedText(path, kMaxIndexBytes));
   absl::StatusOr<nlohmann::json> index = ParseUntrustedJson(text);
   const auto fail = [&](const std::string& what) {
     return absl::InvalidArgumentError(fmt::format("{}: {}", path, what));

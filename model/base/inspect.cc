@@ -6,7 +6,6 @@
 #include <memory>
 #include <set>
 
-#include "common/file.h"
 #include "model/base/checkpoint_files.h"
 #include "model/base/file_hash.h"
 #include "model/base/safetensors.h"
@@ -34,7 +33,7 @@ std::string TextField(const json& object, const char* key) {
 }
 
 void ReadConfig(CheckpointReport& report) {
-  const absl::StatusOr<std::string> text = ReadFile(report.directory + "/config.json", kMaxTextBytes);
+  const absl::StatusOr<std::string> text = ReadUntrustedText(report.directory + "/config.json", kMaxTextBytes);
   if (!text.ok()) {
     report.damage.push_back(Message(text.status()));
     return;
@@ -122,7 +121,7 @@ void CheckManifest(CheckpointReport& report, bool all_bytes) {
   const std::string path = report.directory + "/qgpu_manifest.json";
   std::error_code error;
   if (!fs::exists(path, error)) return;
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxTextBytes);
+  const absl::StatusOr<std::string> text = ReadUntrustedText(path, kMaxTextBytes);
   const absl::StatusOr<json> manifest = text.ok() ? ParseUntrustedJson(*text) : text.status();
   if (!manifest.ok() || !manifest->is_object() || !manifest->contains("files") || !(*manifest)["files"].is_object()) {
     report.damage.push_back(path + ": no list of files");

@@ -1,8 +1,11 @@
 #include "model/base/untrusted_json.h"
 
+#include <filesystem>
 #include <set>
 #include <utility>
 #include <vector>
+
+#include "common/file.h"
 
 namespace qgpu {
 namespace {
@@ -49,6 +52,15 @@ absl::StatusOr<json> ParseUntrustedJson(std::string_view text) {
   } catch (const json::exception&) {
     return absl::InvalidArgumentError("holds a number that is out of range");
   }
+}
+
+absl::StatusOr<std::string> ReadUntrustedText(const std::string& path, size_t max_bytes) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return absl::InvalidArgumentError(fmt::format("{} is not a regular file", path));
+  }
+  return ReadFile(path, max_bytes);
 }
 
 std::string PrintableName(std::string_view name) {

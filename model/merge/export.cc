@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/file.h"
 #include "common/sha256.h"
 #include "machine/isa/token.h"
 #include "model/base/safetensors.h"
@@ -106,7 +105,7 @@ json EndTokens(const std::string& text) {
 }
 
 std::string ReadIfThere(const std::string& path) {
-  absl::StatusOr<std::string> text = ReadFile(path, kMaxTextBytes);
+  absl::StatusOr<std::string> text = ReadUntrustedText(path, kMaxTextBytes);
   return text.ok() ? *std::move(text) : std::string();
 }
 
@@ -176,7 +175,7 @@ class Exporter {
   template <typename Adder>
   absl::Status WriteTokenizer(PartialFolder& folder, const std::string& name, Adder add) const {
     const std::string path = model_.base().directory() + "/" + name;
-    const absl::StatusOr<std::string> text = ReadFile(path, kMaxTextBytes);
+    const absl::StatusOr<std::string> text = ReadUntrustedText(path, kMaxTextBytes);
     if (absl::IsNotFound(text.status())) return absl::OkStatus();
     QGPU_RETURN_IF_ERROR(text.status());
     const absl::StatusOr<std::string> merged = add(*text, model_.first_machine_token(), texts_);

@@ -298,5 +298,15 @@ TEST(AddTokens, RefusesClashes) {
   EXPECT_EQ(merged["added_tokens"][2]["id"], 9);
 }
 
+// Qwen's special tokens are in its list of added tokens alone. The tokenizers library numbers such tokens from the
+// vocabulary's size on, which the machine's tokens raise.
+TEST(AddTokens, KeepsTheIdsOfTokensThatTheBaseOnlyAdded) {
+  const json merged = json::parse(
+      AddTokens(R"({"model":{"vocab":{"a":0,"b":1}},"added_tokens":[{"id":2,"content":"<s>"}]})", 8, {"x", "y"})
+          .value());
+  EXPECT_EQ(merged["model"]["vocab"]["<s>"], 2);
+  EXPECT_EQ(merged["added_tokens"][0]["id"], 2);
+}
+
 }  // namespace
 }  // namespace qgpu

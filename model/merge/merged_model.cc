@@ -123,8 +123,9 @@ absl::StatusOr<std::unique_ptr<const MergedModel>> MergedModel::Create(const Cir
   const ModelShape& shape = base->shape();
   if (circuit.layers.empty()) return absl::InvalidArgumentError("the circuit has no layers");
   if (circuit.base_hidden != shape.hidden) {
-    return absl::InvalidArgumentError(fmt::format("the circuit was built for a base of hidden size {}, {} has {}",
-                                                  circuit.base_hidden, base->directory(), shape.hidden));
+    return absl::InvalidArgumentError(fmt::format(
+        "the circuit was built for a base of hidden size {}, {} has {}; qgpu build --base makes the one for it",
+        circuit.base_hidden, base->directory(), shape.hidden));
   }
   QGPU_RETURN_IF_ERROR(CheckCarriesCircuit(shape, base->directory()));
   std::unique_ptr<MergedModel> model(new MergedModel(circuit, std::move(base), padding));

@@ -36,7 +36,7 @@ absl::Status FileSystemError(const std::string& what, int error) {
 // Files that the journal of an interrupted run with this identity lists; none where there is no such run.
 std::map<std::string, PartialFolder::File> ReadJournal(const std::string& path, const std::string& identity) {
   std::map<std::string, PartialFolder::File> files;
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxJournalBytes);
+  const absl::StatusOr<std::string> text = ReadUntrustedText(path, kMaxJournalBytes);
   const absl::StatusOr<json> journal = text.ok() ? ParseUntrustedJson(*text) : text.status();
   if (!journal.ok() || !journal->is_object() || journal->value("identity", json()) != json(identity)) return files;
   const json listed = journal->value("files", json::object());

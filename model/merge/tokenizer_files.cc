@@ -52,8 +52,14 @@ absl::StatusOr<std::string> AddTokens(const std::string& tokenizer_json, int64_t
   if (added.is_null()) added = json::array();
   if (!added.is_array()) return absl::InvalidArgumentError("added_tokens is not a list");
   QGPU_ASSIGN_OR_RETURN(std::set<std::string> taken, TakenTexts(vocabulary, added, first_id));
-  // In the vocabulary as well as in the list of added tokens: only so do they keep their ids when the base's vocabulary
-  // is larger than its tokenizer.
+  // The base's added tokens and the new ones are in the vocabulary as well as in the list: only so does the tokenizers
+  // library keep the ids of both. It numbers what is in the list alone from the vocabulary's size on, whatever the list
+  // says.
+  for (const json& token : added) {
+    if (!token.contains("content") || !token["content"].is_string()) continue;
+    const std::string text = token["content"].get<std::string>();
+    if (!vocabulary.contains(text)) vocabulary[text] = token["id"];
+  }
   for (size_t i = 0; i < texts.size(); ++i) {
     const int64_t id = first_id + static_cast<int64_t>(i);
     if (!taken.insert(texts[i]).second) {

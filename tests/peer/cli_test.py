@@ -71,16 +71,21 @@ def check_other_heads(scratch):
 
 
 def check_export(base, scratch):
-    split, dense = scratch / "split", scratch / "dense"
+    split, dense, wider = scratch / "split", scratch / "dense", scratch / "wider"
+    peer.save(peer.random_model(peer.random_config(hidden_size=72, linear_key_head_dim=128, linear_value_head_dim=128),
+                                4), wider)
     report = json.loads(qgpu("build", "--base", base, "--out", split, "--json"))
     note = json.loads((split / "qgpu_model.json").read_text())
     assert note["circuit"] == report["circuit"] and note["base"] == str(base)
-    qgpu("export", "--dense", dense, "--circuit", split, "--base", base, "--dtype", "bfloat16")
+    assert "hidden size 64" in qgpu("export", "--dense", dense, "--circuit", split, "--base", wider, code=2)
+    assert not dense.exists() and not pathlib.Path(f"{dense}.partial").exists()
+    qgpu("export", "--dense", dense, "--base", base, "--dtype", "bfloat16")  # with the circuit that build makes for it
     manifest = json.loads((dense / "qgpu_manifest.json").read_text())
     for path in dense.iterdir():
         if path.name != "qgpu_manifest.json":
             with path.open("rb") as file:
                 assert manifest["files"][path.name]["sha256"] == hashlib.file_digest(file, "sha256").hexdigest(), path
+    assert manifest["circuit"] == report["circuit"]
     inspected = json.loads(qgpu("inspect", dense, "--json"))
     assert inspected["damage"] == [] and inspected["parameters"] == report["dense_form"]["parameters"]
     qgpu("export", "--dense", dense, "--circuit", split, "--base", base, code=2)  # it is there already
