@@ -308,5 +308,31 @@ TEST(AddTokens, KeepsTheIdsOfTokensThatTheBaseOnlyAdded) {
   EXPECT_EQ(merged["added_tokens"][0]["id"], 2);
 }
 
+// Whatever is done to a tokenizer file, it is refused or comes out with the tokens added.
+TEST(AddTokens, DamagedFilesAreRefusedOrStillGetTheTokens) {
+  const std::string good = R"({"version":"1.0","added_tokens":[{"id":2,"content":"<s>","special":true}],)"
+                           R"("model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[["a","b"]]}})";
+  const uint64_t seed = 77;
+  SplitMix64 random(seed);
+  int accepted = 0;
+  for (int trial = 0; trial < 20000; ++trial) {
+    std::string bad = good;
+    for (uint32_t change = 0; change <= random.Below(3); ++change) {
+      const size_t at = random.Below(static_cast<uint32_t>(bad.size()));
+      if (random.Below(2) == 0) bad[at] = R"({}[]",:-e.019x)"[random.Below(14)];
+      if (random.Below(3) == 0) bad.erase(at, 1 + random.Below(9));
+      if (random.Below(3) == 0) bad = bad.substr(0, at + 1 + random.Below(9)) + bad.substr(at);
+      if (bad.empty()) bad.push_back('x');
+    }
+    const auto config = AddTokensToConfig(bad, 8, {"x"});
+    const auto merged = AddTokens(bad, 8, {"x", "y"});
+    if (!merged.ok()) continue;
+    ++accepted;
+    ASSERT_EQ(json::parse(*merged)["model"]["vocab"]["y"], 9) << "seed " << seed << " trial " << trial;
+    ASSERT_TRUE(config.ok()) << config.status();
+  }
+  EXPECT_GT(accepted, 1000);
+}
+
 }  // namespace
 }  // namespace qgpu

@@ -77,9 +77,8 @@ struct DriftCase {
   bool keeps_tied_head;  // of the merged model
 };
 constexpr DriftCase kDriftCases[] = {
-    {"EmbeddedBase", 256, true, 1280, true, false},
-    {"WideTied", 512, true, 256, true, true},
-    {"WideUntied", 512, false, 256, true, false},
+    {"EmbeddedBase", 256, true, 1280, true, false},   {"WideTied", 512, true, 256, true, true},
+    {"AsWideAsQwen2B", 2048, true, 1280, true, true}, {"WideUntied", 512, false, 256, true, false},
     {"FourTimesAsWide", 128, true, 384, true, false},  // s^2 H0 / H is 1, and the filler as good as 0
     {"NoFiller", 256, true, 0, false, true},           // s is no power of two
 };
