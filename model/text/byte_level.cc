@@ -2,49 +2,34 @@
 
 #include <array>
 
+#include "model/base/byte_tokenizer.h"
 #include "model/text/utf8.h"
 
 namespace qgpu {
 namespace {
 
-bool StandsForItself(int byte) {
-  return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-}
+constexpr char32_t kCharacters = 0x144;  // the highest one and one
 
-constexpr int kCharacters = 0x144;  // the highest one and one
-
-struct Table {
-  std::array<char32_t, 256> character = {};
-  std::array<int, kCharacters> byte = {};
-
-  Table() {
-    byte.fill(-1);
-    char32_t next = 0x100;
-    for (int b = 0; b < 256; ++b) {
-      character[b] = StandsForItself(b) ? static_cast<char32_t>(b) : next++;
-      byte[character[b]] = b;
+// The byte that a character stands for, or -1.
+int ByteOf(char32_t character) {
+  static const std::array<int, kCharacters> bytes = [] {
+    std::array<int, kCharacters> result;
+    result.fill(-1);
+    for (int byte = 0; byte < 256; ++byte) {
+      size_t at = 0;
+      result[NextCodePoint(ByteLevelCharacter(static_cast<uint8_t>(byte)), at)] = byte;
     }
-  }
-};
-
-const Table& ByteTable() {
-  static const Table table;
-  return table;
+    return result;
+  }();
+  return character < kCharacters ? bytes[character] : -1;
 }
 
 }  // namespace
 
-std::string CharacterOfByte(uint8_t byte) {
-  std::string text;
-  AppendUtf8(ByteTable().character[byte], text);
-  return text;
-}
-
 std::string BytesOfToken(std::string_view valid) {
   std::string bytes;
   for (size_t at = 0; at < valid.size();) {
-    const char32_t character = NextCodePoint(valid, at);
-    const int byte = character < kCharacters ? ByteTable().byte[character] : -1;
+    const int byte = ByteOf(NextCodePoint(valid, at));
     if (byte < 0) return std::string(valid);
     bytes.push_back(static_cast<char>(byte));
   }

@@ -1,15 +1,11 @@
-// Byte-level vocabularies: every byte is written as one visible character.
+// Byte-level vocabularies: every byte is written as one visible character
+// (ByteLevelCharacter in model/base/byte_tokenizer.h).
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace qgpu {
-
-// The character that stands for a byte, as UTF-8: GPT-2's table, printable bytes as themselves, the others U+0100 and
-// up.
-std::string CharacterOfByte(uint8_t byte);
 
 // The bytes of a vocabulary's token. A token with a character that stands for no byte is its own UTF-8, as in the
 // `tokenizers` library.

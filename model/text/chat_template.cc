@@ -1,6 +1,6 @@
 #include "model/text/chat_template.h"
 
-#include "common/file.h"
+#include "model/base/untrusted_json.h"
 #include "model/text/jinja/interpreter.h"
 #include "model/text/jinja/parser.h"
 #include "model/text/utf8.h"
@@ -9,6 +9,7 @@
 namespace qgpu {
 namespace {
 
+using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
@@ -19,17 +20,18 @@ absl::Status In(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("{}: {}", path, std::string(status.message())));
 }
 
-absl::StatusOr<ordered_json> ReadTokenizerConfig(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxConfigBytes);
-  if (absl::IsNotFound(text.status())) return ordered_json::object();
+absl::StatusOr<json> ReadTokenizerConfig(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadUntrustedText(path, kMaxConfigBytes);
+  if (absl::IsNotFound(text.status())) return json::object();
   if (!text.ok()) return text.status();
-  ordered_json config = ordered_json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) return absl::InvalidArgumentError(fmt::format("{}: not a JSON object", path));
+  absl::StatusOr<json> config = ParseUntrustedJson(*text);
+  if (!config.ok()) return In(path, config.status());
+  if (!config->is_object()) return absl::InvalidArgumentError(fmt::format("{}: not a JSON object", path));
   return config;
 }
 
 // The template in a tokenizer_config.json.
-absl::StatusOr<std::string> TemplateIn(const ordered_json& config, const std::string& path) {
+absl::StatusOr<std::string> TemplateIn(const json& config, const std::string& path) {
   const auto field = config.find("chat_template");
   if (field == config.end() || field->is_null()) {
     return absl::NotFoundError(
@@ -39,7 +41,7 @@ absl::StatusOr<std::string> TemplateIn(const ordered_json& config, const std::st
   }
   if (field->is_string()) return field->get<std::string>();
   if (field->is_array()) {
-    for (const ordered_json& named : *field) {
+    for (const json& named : *field) {
       const bool is_default = named.is_object() && named.contains("name") && named["name"] == "default";
       if (is_default && named.contains("template") && named["template"].is_string())
         return named["template"].get<std::string>();
@@ -72,8 +74,8 @@ absl::StatusOr<std::shared_ptr<const ChatTemplate>> ChatTemplate::Parse(std::str
 absl::StatusOr<std::shared_ptr<const ChatTemplate>> ChatTemplate::Open(const std::string& directory) {
   const std::string config_path = directory + "/tokenizer_config.json";
   std::string path = directory + "/chat_template.jinja";
-  QGPU_ASSIGN_OR_RETURN(const ordered_json config, ReadTokenizerConfig(config_path));
-  absl::StatusOr<std::string> source = ReadFile(path, kMaxTemplateBytes);
+  QGPU_ASSIGN_OR_RETURN(const json config, ReadTokenizerConfig(config_path));
+  absl::StatusOr<std::string> source = ReadUntrustedText(path, kMaxTemplateBytes);
   if (absl::IsNotFound(source.status())) {
     path = config_path;
     source = TemplateIn(config, path);
@@ -84,7 +86,7 @@ absl::StatusOr<std::shared_ptr<const ChatTemplate>> ChatTemplate::Open(const std
   for (const char* const name : kSpecialTokens) {
     const auto field = config.find(name);
     if (field == config.end()) continue;
-    const ordered_json& token = field->is_object() && field->contains("content") ? field->at("content") : *field;
+    const json& token = field->is_object() && field->contains("content") ? field->at("content") : *field;
     if (token.is_string()) (*parsed)->parsed_->special_tokens.emplace_back(name, token.get<std::string>());
   }
   return parsed;
@@ -96,8 +98,8 @@ absl::StatusOr<std::string> ChatTemplate::RenderJson(const ordered_json& variabl
                                                               {"documents", jinja::Value::None()},
                                                               {"add_generation_prompt", jinja::Value(false)}};
   for (const auto& [name, text] : parsed_->special_tokens) values.emplace_back(name, jinja::Value(text));
-  for (const auto& [name, json] : variables.items()) {
-    QGPU_ASSIGN_OR_RETURN(jinja::Value value, jinja::FromJson(json));
+  for (const auto& [name, variable] : variables.items()) {
+    QGPU_ASSIGN_OR_RETURN(jinja::Value value, jinja::FromJson(variable));
     values.emplace_back(name, std::move(value));
   }
   absl::StatusOr<std::string> text = jinja::Render(parsed_->body, values);

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "common/file.h"
-#include "nlohmann/json.hpp"
+#include "model/base/untrusted_json.h"
 
 namespace qgpu {
 namespace {
@@ -19,11 +18,14 @@ const std::set<std::string> kHarmless = {"bos_token_id",   "pad_token_id",      
                                          "max_new_tokens", "transformers_version", "use_cache"};
 
 absl::StatusOr<json> ReadObject(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadFile(path, kMaxConfigBytes);
+  const absl::StatusOr<std::string> text = ReadUntrustedText(path, kMaxConfigBytes);
   if (absl::IsNotFound(text.status())) return json::object();
   if (!text.ok()) return text.status();
-  json object = json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return absl::InvalidArgumentError(fmt::format("{}: not a JSON object", path));
+  absl::StatusOr<json> object = ParseUntrustedJson(*text);
+  if (!object.ok()) {
+    return absl::InvalidArgumentError(fmt::format("{}: {}", path, std::string(object.status().message())));
+  }
+  if (!object->is_object()) return absl::InvalidArgumentError(fmt::format("{}: not a JSON object", path));
   return object;
 }
 

@@ -1,6 +1,6 @@
 #include "model/text/test_tokenizer.h"
 
-#include "model/text/byte_level.h"
+#include "model/base/byte_tokenizer.h"
 
 namespace qgpu {
 
@@ -8,7 +8,7 @@ nlohmann::json TestTokenizer(const std::vector<std::pair<std::string, std::strin
   using nlohmann::json;
   json vocabulary = json::object(), merge_list = json::array(), added = json::array();
   int id = 0;
-  for (; id < 256; ++id) vocabulary[CharacterOfByte(static_cast<uint8_t>(id))] = id;
+  for (; id < 256; ++id) vocabulary[ByteLevelCharacter(static_cast<uint8_t>(id))] = id;
   for (const auto& [left, right] : merges) {
     if (!vocabulary.contains(left + right)) vocabulary[left + right] = id++;
     merge_list.push_back({left, right});

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "common/file.h"
+#include "model/base/byte_tokenizer.h"
+#include "model/base/untrusted_json.h"
 #include "model/text/byte_level.h"
 #include "model/text/unicode.h"
 #include "model/text/utf8.h"
@@ -18,7 +19,7 @@ constexpr size_t kLongestCachedPiece = 128;
 
 absl::StatusOr<std::shared_ptr<const Tokenizer>> Tokenizer::Open(const std::string& directory) {
   const std::string path = directory + "/tokenizer.json";
-  QGPU_ASSIGN_OR_RETURN(const std::string json, ReadFile(path, kMaxFileBytes));
+  QGPU_ASSIGN_OR_RETURN(const std::string json, ReadUntrustedText(path, kMaxFileBytes));
   auto tokenizer = Parse(json);
   if (tokenizer.ok()) return tokenizer;
   return absl::Status(tokenizer.status().code(),
@@ -60,7 +61,7 @@ absl::Status Tokenizer::AddVocabulary(const TokenizerFile& file) {
     if (ignore_merges_) whole_pieces_[tokens_[token.id].bytes] = token.id;
   }
   for (int byte = 0; byte < 256; ++byte) {
-    const std::string character = CharacterOfByte(static_cast<uint8_t>(byte));
+    const std::string character = ByteLevelCharacter(static_cast<uint8_t>(byte));
     const auto id = ids_.find(character);
     if (id != ids_.end()) {
       bpe_.SetByte(static_cast<uint8_t>(byte), id->second);

@@ -5,8 +5,8 @@
 #include <initializer_list>
 #include <map>
 
+#include "model/base/untrusted_json.h"
 #include "model/text/pattern_check.h"
-#include "model/text/utf8.h"
 #include "nlohmann/json.hpp"
 
 namespace qgpu {
@@ -245,9 +245,7 @@ absl::Status ReadAddedTokens(const json& value, TokenizerFile& file) {
 }  // namespace
 
 absl::StatusOr<TokenizerFile> ReadTokenizerFile(std::string_view text) {
-  QGPU_RETURN_IF_ERROR(CheckUtf8(text, "the file"));
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded()) return absl::InvalidArgumentError("not valid JSON");
+  QGPU_ASSIGN_OR_RETURN(const json document, ParseUntrustedJson(text));
   TokenizerFile file;
   const auto decoder = [](const json& value) { return ReadByteLevel("decoder", value, nullptr); };
   QGPU_RETURN_IF_ERROR(Fields()
