@@ -139,15 +139,24 @@ namespace {}  // namespace
 
 std::string WhatIsNeeded(const PtxInstruction& in) {
   static constexpr struct {
-    const char* opcode;
+    const char* opcodes;  // between blanks
     const char* needs;
-  } kNeeds[] = {};
+  } kNeeds[] = {
+      {" tex tld4 txq istypep suld sust sured suq ", "needs textures or surfaces, which the machine does not have"},
+      {" wmma mma ldmatrix ", "needs tensor cores, which the machine does not have"},
+      {" cp ", "needs asynchronous copies, which the machine does not have"},
+      {" vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 vset2 vadd4 vsub4"
+       " vavrg4 vabsdiff4 vmin4 vmax4 vset4 ",
+       "video instructions are not; shifts, masks and additions do the same"},
+  };
   for (const std::string& modifier : in.modifiers) {
     const auto type = ptx::LookUpType(modifier);
     if (type && type->kind == TypeKind::kFloat) return "needs floating point, which the machine does not have";
+    if (type && type->bits > 64) return "needs values of 128 bits; pairs of 64 bits are";
+    if (modifier == "relu" || modifier == "u16x2" || modifier == "s16x2") return "an sm_75 device does not have it";
   }
   for (const auto& entry : kNeeds) {
-    if (in.opcode == entry.opcode) return entry.needs;
+    if (std::string_view(entry.opcodes).find(" " + in.opcode + " ") != std::string_view::npos) return entry.needs;
   }
   return "";
 }

@@ -9,6 +9,7 @@
 #include "lowering/compile.h"
 #include "machine/interpreter/interpreter.h"
 #include "oracle/native_cpu/native_cpu.h"
+#include "tests/differential/compare_engines.h"
 #include "tests/differential/instruction_forms.h"
 
 namespace qgpu {
@@ -73,7 +74,7 @@ TEST(ArithmeticPtxDifferential, EveryFormAgreesWithNativeCpu) {
 // What is compared above is what a T4 has.
 TEST(ArithmeticPtxDifferential, PtxasTakesEveryForm) {
   if (!Installed("ptxas")) GTEST_SKIP() << "ptxas is not installed";
-  std::string text = ".version 7.6\n.target sm_75\n.address_size 64\n";
+  std::string text = ".version 8.2\n.target sm_75\n.address_size 64\n";
   std::vector<std::string> forms = AllInstructionForms();
   for (size_t i = 0; i < forms.size(); ++i) {
     SplitMix64 random(i);
@@ -87,6 +88,106 @@ TEST(ArithmeticPtxDifferential, PtxasTakesEveryForm) {
       Failure(fmt::format("ptxas -O0 -arch=sm_75 '{}' -o '{}'", folder.File("forms.ptx"), folder.File("forms.cubin")),
               folder),
       "");
+}
+
+// What device code calls, compiled from CUDA: each expression on words a, b and c and 64-bit values x, y.
+constexpr const char* kCudaExpressions[] = {
+    "min((int)a, (int)b)",
+    "max((int)a, (int)b)",
+    "min(a, b)",
+    "max(a, b)",
+    "min(x, y)",
+    "max(x, y)",
+    "min((long long)x, (long long)y)",
+    "max((long long)x, (long long)y)",
+    "min((int)a, b)",
+    "max(x, (long long)y)",
+    "umin(a, b)",
+    "llmin(x, y)",
+    "ullmax(x, y)",
+    "abs((int)a)",
+    "abs((long long)x)",
+    "labs((long)x)",
+    "llabs((long long)x)",
+    "__popc(a)",
+    "__popcll(x)",
+    "__clz((int)a)",
+    "__clzll((long long)x)",
+    "__ffs((int)a)",
+    "__ffsll((long long)x)",
+    "__brev(a)",
+    "__brevll(x)",
+    "__mulhi((int)a, (int)b)",
+    "__umulhi(a, b)",
+    "__mul64hi((long long)x, (long long)y)",
+    "__umul64hi(x, y)",
+    "__mul24((int)a, (int)b)",
+    "__umul24(a, b)",
+    "__funnelshift_l(a, b, c)",
+    "__funnelshift_r(a, b, c)",
+    "__funnelshift_lc(a, b, c)",
+    "__funnelshift_rc(a, b, c)",
+    "__byte_perm(a, b, 0x1470)",
+    "__byte_perm(a, b, c)",
+    "__sad((int)a, (int)b, c)",
+    "__usad(a, b, c)",
+    "__hadd((int)a, (int)b)",
+    "__rhadd((int)a, (int)b)",
+    "__uhadd(a, b)",
+    "__urhadd(a, b)",
+    "__dp4a((int)a, (int)b, (int)c)",
+    "__dp4a(a, b, c)",
+    "__dp2a_lo((int)a, (int)b, (int)c)",
+    "__dp2a_lo(a, b, c)",
+    "__dp2a_hi((int)a, (int)b, (int)c)",
+    "__dp2a_hi(a, b, c)",
+    "__fns(a, b & 31, (int)c % 8)",
+    "__dp4a(make_char4(a, a >> 8, 3, -4), make_char4(b, b >> 8, b >> 16, 5), (int)c)",
+    "__dp4a(make_uchar4(a, a >> 8, 3, 200), make_uchar4(b, b >> 8, b >> 16, 5), c)",
+    "__dp2a_lo(make_short2(a, a >> 16), make_char4(b, b >> 8, 7, 9), (int)c)",
+    "__dp2a_hi(make_ushort2(a, a >> 16), make_uchar4(7, 9, b, b >> 8), c)",
+    "(int)a / (int)b",
+    "(int)a % (int)b",
+    "a / b",
+    "a % b",
+    "x / y",
+    "x % y",
+    "(long long)x / (long long)y",
+    "(long long)x % (long long)y",
+    "x / 10",
+    "(long long)x % 1000",
+    "a / 7 + (int)b / -3",
+    "x * y + c",
+    "(long long)x >> (c & 63)",
+    "x << (c & 63)",
+    "(x > y) + 2 * ((long long)x < (long long)y) + 4 * (x == y)",
+    "(short)a / (short)b",
+    "(unsigned char)a * (char)b"};
+
+TEST(ArithmeticPtxDifferential, DeviceFunctionsAgreeWithNativeCpu) {
+  std::string text;
+  for (size_t i = 0; i < std::size(kCudaExpressions); ++i) {
+    text += fmt::format(
+        "__global__ void k{}(unsigned* out, const unsigned* in) {{\n"
+        "  const unsigned a = in[5 * threadIdx.x], b = in[5 * threadIdx.x + 1], c = in[5 * threadIdx.x + 2];\n"
+        "  const unsigned long long x = (unsigned long long)in[5 * threadIdx.x + 3] << 32 | a;\n"
+        "  const unsigned long long y = (unsigned long long)in[5 * threadIdx.x + 4] << 32 | b;\n"
+        "  const unsigned long long result = (unsigned long long)({});\n"
+        "  out[2 * threadIdx.x] = (unsigned)result; out[2 * threadIdx.x + 1] = (unsigned)(result >> 32);\n"
+        "  (void)a, (void)b, (void)c, (void)x, (void)y;\n}}\n",
+        i, kCudaExpressions[i]);
+  }
+  const uint64_t seed = NumberFromEnvironment("QGPU_RANDOM_SEED", 1);
+  for (size_t i = 0; i < std::size(kCudaExpressions); ++i) {
+    SplitMix64 random(seed + 1000 * i);
+    FormKernel kernel;
+    kernel.sources = 5;
+    kernel.results = 2;
+    LaunchSpec spec = LaunchOfForm(kernel, 8, random);
+    spec.source = {"functions.cu", text, SourceLanguage::kCuda};
+    spec.kernel = fmt::format("k{}", i);
+    EXPECT_EQ(CompareEngines(spec).difference, "") << kCudaExpressions[i];
+  }
 }
 
 }  // namespace

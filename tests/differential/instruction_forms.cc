@@ -132,6 +132,10 @@ class Forms {
     for (int table : {0, 1, 0x17, 0x80, 0x96, 0xca, 0xd8, 0xe8, 0xfe, 0xff}) {
       Add(fmt::format("lop3.b32 {{D32}}, {{S32}}, {{S32}}, {{S32}}, {};", table));
     }
+    for (const char* combination : {"and", "or"}) {
+      Add(fmt::format("lop3.{}.b32 {{D32}}|{{DP}}, {{S32}}, {{S32}}, {{S32}}, 0x2b, {{SP}};", combination));
+      Add(fmt::format("lop3.{}.b32 _|{{DP}}, {{S32}}, {{S32}}, {{S32}}, 0x81, !{{SP}};", combination));
+    }
     Each(kBits, "shl.$T {D$B}, {S$B}, {N32};");
     Each(kCompared, "shr.$T {D$B}, {S$B}, {N32};");
     for (int amount : {0, 1, 31, 32, 33, 63, 64}) {
@@ -208,6 +212,13 @@ class Forms {
   void Moves() {
     Each(kCompared, "mov.$T {D$B}, {S$B};");
     Add("mov.pred {DP}, {SP};");
+    Add("mov.pred {DP}, !{SP};");
+    Add("and.pred {DP}, !{SP}, {SP};");
+    Add("xor.pred {DP}, {SP}, !{SP};");
+    Add("setp.lt.s32 {DP}|_, {S32}, {S32};");
+    Add("setp.ge.and.u32 _|{DP}, {S32}, {S32}, !{SP};");
+    Add("selp.b32 {D32}, {S32}, {S32}, !{SP};");
+    Add("mov.b64 {D64}, {{S32}, 5};");
     Add("mov.b32 {D32}, {{S16}, {S16}};");
     Add("mov.b64 {D64}, {{S32}, {S32}};");
     Add("mov.b64 {D64}, {{S16}, {S16}, {S16}, {S16}};");
@@ -234,6 +245,13 @@ class Forms {
         }
       }
     }
+    for (const char* sign : {"u", "s"}) {  // registers of 8 bits
+      Add(fmt::format("cvt.{0}8.{0}32 %b0, {{S32}}; cvt.{0}32.{0}8 {{D32}}, %b0;", sign));
+      Add(fmt::format("cvt.{0}8.s64 %b0, {{S64}}; cvt.s16.{0}8 {{D16}}, %b0; cvt.{0}64.s8 {{D64}}, %b0;", sign));
+      Add(fmt::format("cvt.sat.{0}8.s32 %b0, {{S32}}; cvt.u64.{0}8 {{D64}}, %b0;", sign));
+    }
+    Add("mov.b16 {%b0, %b1}, {S16}; mov.b16 {D16}, {%b1, %b0}; mov.b32 {D32}, {%b0, %b0, %b1, %b0};");
+    Add("mov.b32 {%b0, %b1, %b2, %b3}, {S32}; mov.b32 {D32}, {%b3, %b2, %b1, %b0};");
     Add("cvt.pack.sat.u16.s32 {D32}, {S32}, {S32};");
     Add("cvt.pack.sat.s16.s32 {D32}, {S32}, {S32};");
     for (const char* to : {"u8", "s8", "u4", "s4", "u2", "s2"}) {
@@ -365,8 +383,8 @@ class KernelWriter {
 
   std::string Text(const std::string& body) const {
     return fmt::format(
-        ".version 7.6\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 out, .param .u64 in)\n{{\n"
-        "  .reg .pred %g, %q;\n  .reg .b32 %t, %u, %thread, %x32, %y32;\n  .reg .b16 %x16, %y16;\n"
+        ".version 8.2\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 out, .param .u64 in)\n{{\n"
+        "  .reg .pred %g, %q;\n  .reg .b32 %t, %u, %thread, %x32, %y32;\n  .reg .b16 %x16, %y16;\n  .reg .b8 %b<4>;\n"
         "  .reg .b64 %in, %out, %offset, %x64, %y64;\n{}"
         "  ld.param.u64 %out, [out];\n  ld.param.u64 %in, [in];\n  mov.u32 %thread, %tid.x;\n"
         "  mul.wide.u32 %offset, %thread, {};\n  add.s64 %in, %in, %offset;\n"

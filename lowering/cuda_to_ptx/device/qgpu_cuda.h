@@ -322,6 +322,20 @@ QGPU_ASM3(__dp2a_lo, int, int, int, int, "dp2a.lo.s32.s32")
 QGPU_ASM3(__dp2a_lo, unsigned, unsigned, unsigned, unsigned, "dp2a.lo.u32.u32")
 QGPU_ASM3(__dp2a_hi, int, int, int, int, "dp2a.hi.s32.s32")
 QGPU_ASM3(__dp2a_hi, unsigned, unsigned, unsigned, unsigned, "dp2a.hi.u32.u32")
+// The same for vectors of their pieces.
+#define QGPU_DOT(name, result, a, b)                                               \
+  QGPU_DEVICE result name(a x, b y, result z) {                                    \
+    result first, second;                                                          \
+    __builtin_memcpy(&first, &x, 4);                                               \
+    __builtin_memcpy(&second, &y, 4);                                              \
+    return name(first, second, z);                                                 \
+  }
+QGPU_DOT(__dp4a, int, char4, char4)
+QGPU_DOT(__dp4a, unsigned, uchar4, uchar4)
+QGPU_DOT(__dp2a_lo, int, short2, char4)
+QGPU_DOT(__dp2a_lo, unsigned, ushort2, uchar4)
+QGPU_DOT(__dp2a_hi, int, short2, char4)
+QGPU_DOT(__dp2a_hi, unsigned, ushort2, uchar4)
 
 // --- barriers, fences, votes and shuffles
 
