@@ -24,7 +24,7 @@ struct LogitsOptions {
 };
 
 // "1,2,3", also with blanks or line ends between.
-absl::StatusOr<std::vector<int64_t>> ParseIds(const std::string& text) {
+[[maybe_unused]] absl::StatusOr<std::vector<int64_t>> ParseIds(const std::string& text) {  // without libtorch
   std::vector<int64_t> ids;
   const char* const separators = ", \t\r\n";
   for (size_t at = text.find_first_not_of(separators); at != text.npos; at = text.find_first_not_of(separators, at)) {
