@@ -373,9 +373,8 @@ class Inliner {
     const Operand *results = nullptr, *arguments = nullptr;
     const Function* callee = CalleeOf(in, &results, &arguments);
     if (callee == nullptr) {
-      for (const Operand& operand : in.operands) {
-        if (operand.kind == Kind::kSymbol) return NoBody(in, operand.name);
-      }
+      const size_t at = results == nullptr ? 0 : 1;
+      if (at < in.operands.size() && in.operands[at].kind == Kind::kSymbol) return NoBody(in, in.operands[at].name);
       return Unsupported(in, "calls through function pointers");
     }
     if (callee->is_declaration) return NoBody(in, callee->name);

@@ -63,8 +63,8 @@ TEST(InlineCalls, ParametersWhoseAddressIsTakenAreInMemory) {
       "ld.param.u32 %r1, [%d1+4]; st.param.b32 [r], %r1; ret; }\n"
       ".entry k() { .reg .b32 %r<4>; { .param .align 4 .b8 a[8]; .param .b32 b; st.param.b32 [a+4], %r1; "
       "call.uni (b), at, (a); ld.param.b32 %r2, [b]; } ret; }");
-  EXPECT_THAT(text, HasSubstr("st.local.b32 [a+4], %r1;"));
-  EXPECT_THAT(text, HasSubstr("mov.b64 %d1, a;"));
+  EXPECT_THAT(text, HasSubstr("st.local.b32 [a.2+4], %r1;"));
+  EXPECT_THAT(text, HasSubstr("mov.b64 %d1, a.2;"));
   EXPECT_THAT(text, HasSubstr("ld.local.u32"));
 }
 

@@ -22,9 +22,10 @@ class Analysis {
     FindCommon();
     FindPostDominators();
     FindRegions();
-    FindExits();
+    FindLeavingBranches();
     while (SpreadValues() | SpreadFlow()) {
     }
+    FindExits();
     FindSkew();
     return std::move(out_);
   }
@@ -155,16 +156,27 @@ class Analysis {
     }
   }
 
-  void FindExits() {
+  // Branches of which one way leads out of the common blocks and another one does not.
+  void FindLeavingBranches() {
     for (int block : flow_.order) {
-      const bool leaves = std::any_of(flow_.successors[block].begin(), flow_.successors[block].end(),
-                                      [&](int successor) { return !out_.common[successor]; });
-      if (out_.common[block] && leaves && !next_[block].empty()) out_.exits.push_back(block);
+      if (out_.common[block] && !next_[block].empty() && next_[block].size() < flow_.successors[block].size()) {
+        leaving_.push_back(block);
+      }
     }
+  }
+
+  // At a branch that all threads take alike nobody is left behind.
+  bool LeavesOthersBehind(int branch) const {
+    return out_.value[f_.blocks[branch].end.condition] != Spread::kUniform || out_.block[branch] != Spread::kUniform;
+  }
+
+  void FindExits() {
     out_.exit_before.assign(f_.blocks.size(), false);
-    for (int exit : out_.exits) {
+    for (int branch : leaving_) {
+      if (!LeavesOthersBehind(branch)) continue;
+      out_.exits.push_back(branch);
       for (int block : flow_.order) {
-        if (out_.reaches[exit][block]) out_.exit_before[block] = true;
+        if (out_.reaches[branch][block]) out_.exit_before[block] = true;
       }
     }
   }
@@ -221,7 +233,10 @@ class Analysis {
 
   // A shuffle from one existing thread for all.
   bool IsBroadcast(const IrInstruction& in) const {
-    if (static_cast<ShuffleMode>(in.immediate) != ShuffleMode::kIndex || !out_.exits.empty()) return false;
+    if (static_cast<ShuffleMode>(in.immediate) != ShuffleMode::kIndex) return false;
+    if (std::any_of(leaving_.begin(), leaving_.end(), [&](int branch) { return LeavesOthersBehind(branch); })) {
+      return false;
+    }
     if (!f_.IsConstant(in.args[1]) || !f_.IsConstant(in.args[2])) return false;
     return (f_.at(in.args[2]).immediate & 0x1fff) == 0x1f && (f_.at(in.args[1]).immediate & 31) < shape_.Count();
   }
@@ -346,6 +361,7 @@ class Analysis {
   const Layout layout_;
   std::vector<std::vector<int>> next_;  // successors among the common blocks
   std::vector<bool> ends_;
+  std::vector<int> leaving_;
   std::vector<std::vector<bool>> after_;  // post-dominators
   std::vector<Region> regions_;
   std::vector<Spread> joins_;  // [block]: of its phis

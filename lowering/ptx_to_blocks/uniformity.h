@@ -31,7 +31,7 @@ struct Uniformity {
   bool MayExitBetween(int from, int to) const;
 
   std::vector<std::vector<bool>> reaches;  // [from][to], over one edge or more
-  std::vector<int> exits;                  // blocks from which one way leads out of `common`, another one does not
+  std::vector<int> exits;                  // where some threads leave `common` for good and others do not
 };
 
 Uniformity AnalyzeUniformity(const IrFunction& function, const FlowGraph& flow, const Dim3& block);

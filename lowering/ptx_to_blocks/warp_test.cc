@@ -41,6 +41,7 @@ std::unique_ptr<Prepared> Prepare(const std::string& body, const Dim3& block) {
   const absl::StatusOr<Translation> translation = Translate(out->module, out->kernel, {}, block, *out->layout);
   EXPECT_TRUE(translation.ok()) << translation.status();
   out->function = translation->function;
+  out->function.source = "t.ptx";
   Simplify(out->function);
   return out;
 }
