@@ -18,7 +18,7 @@ absl::Status Refusal(const IrFunction& function, int value, const std::string& w
   const int origin = function.at(value).origin;
   const SlotOrigin at = origin < 0 ? SlotOrigin{} : function.origins[origin];
   const std::string cuda = at.cuda_line == 0 ? "" : fmt::format(" (CUDA line {})", at.cuda_line);
-  return absl::UnimplementedError(fmt::format("{}:{}{}: {}: not supported by the machine's lowering {}",
+  return absl::UnimplementedError(fmt::format("{}:{}{}: {}: not supported by the machine's lowering: {}",
                                               function.source, at.ptx_line, cuda, at.text, why));
 }
 
@@ -383,14 +383,24 @@ class Expander {
     const int base = StripNegations(f_, predicate, &negate);
     int opposite = -1;
     for (const Known& known : known_ballots_) {
-      if (known.predicate != base || !StillHolds(known)) continue;
-      if (known.negate == negate) return known.value;
+      const std::optional<bool> inverted = IsSame(known.predicate, base);
+      if (!inverted || !StillHolds(known)) continue;
+      if ((known.negate != negate) == *inverted) return known.value;
       opposite = known.value;
     }
     if (opposite >= 0 && !MayHaveExited()) return Emit(IrOp::kXor, {opposite, Const(AllThreads())});
     QGPU_ASSIGN_OR_RETURN(const int value, NewBallot(predicate));
     known_ballots_.push_back({base, negate, Home(), value});
     return value;
+  }
+
+  // Whether two predicates are the same (false) or opposite ones (true), as far as it is seen.
+  std::optional<bool> IsSame(int p, int q) const {
+    if (p == q) return false;
+    const IrInstruction &a = f_.at(p), &b = f_.at(q);
+    if (a.op != IrOp::kCompare || b.op != IrOp::kCompare || a.args != b.args) return std::nullopt;
+    if (a.compare == b.compare) return false;
+    return a.compare == Inverted(b.compare) ? std::optional<bool>(true) : std::nullopt;
   }
 
   struct Known {
