@@ -29,12 +29,38 @@ std::string Place(const Program& program, const std::string& source_name, int bl
   return text;
 }
 
+const SlotOrigin* OriginOf(const TrapReport& trap, const Program& program) {
+  if (trap.block < 0 || trap.slot < 0 || trap.slot >= kSlots) return nullptr;
+  const auto block = static_cast<size_t>(trap.block);
+  return block < program.origins.size() ? &program.origins[block][static_cast<size_t>(trap.slot)] : nullptr;
+}
+
+// What the instruction accessed. Where compiled code has checked the address itself, a failed check has left one that
+// tells only on which side it was: the end of memory, or 2^28 and more away from 0. Of 8 and 16 bits, the address is
+// that of their word.
+std::string AddressText(const TrapReport& trap, const Program& program) {
+  constexpr uint32_t kFar = uint32_t{1} << 27;
+  const SlotOrigin* origin = OriginOf(trap, program);
+  const std::string code = origin == nullptr ? "" : origin->text;
+  const auto says = [&](const char* modifier) { return code.find(modifier) != code.npos; };
+  if (trap.kind == TrapKind::kOutOfRange) {
+    const bool is_far = trap.address >= kFar && trap.address <= 0 - kFar;
+    const bool at_end = trap.address == 4 * static_cast<uint32_t>(MachineGeometry{}.memory_words);
+    for (const char* space : {"shared", "const", "local"}) {
+      if ((is_far || at_end) && says(fmt::format(".{}", space).c_str())) {
+        return fmt::format("an address outside of the kernel's {} memory", space);
+      }
+    }
+    if (is_far) return fmt::format("a byte address {}0x{:x}", trap.address >> 31 == 0 ? "above " : "below -", kFar - 1);
+  }
+  const bool is_piece = says(".u8") || says(".s8") || says(".b8") || says("16 ");
+  return fmt::format("{}byte address {} (0x{:x})", is_piece ? "the word at " : "", trap.address, trap.address);
+}
+
 // PTX's trap is lowered to an access that cannot succeed.
 bool IsTrapInstruction(const TrapReport& trap, const Program& program) {
-  if (trap.kind != TrapKind::kOutOfRange || trap.block < 0 || trap.slot < 0 || trap.slot >= kSlots) return false;
-  const auto block = static_cast<size_t>(trap.block);
-  return block < program.origins.size() &&
-         program.origins[block][static_cast<size_t>(trap.slot)].text.starts_with("trap");
+  const SlotOrigin* origin = OriginOf(trap, program);
+  return trap.kind == TrapKind::kOutOfRange && origin != nullptr && origin->text.starts_with("trap");
 }
 
 }  // namespace
@@ -92,8 +118,8 @@ std::string DescribeTrap(const TrapReport& trap, const Program& program, const s
   }
   std::string text = fmt::format("{}: ", TrapName(trap.kind));
   if (trap.kind != TrapKind::kBarrierDivergence) {
-    text += fmt::format("byte address {} (0x{:x}), by thread {} of thread block {}", trap.address, trap.address,
-                        Triple(trap.thread), Triple(trap.cta));
+    text += fmt::format("{}, by thread {} of thread block {}", AddressText(trap, program), Triple(trap.thread),
+                        Triple(trap.cta));
     return place.empty() ? text : text + ", " + place;
   }
   if (trap.other_block < 0) return text + fmt::format("in thread block {}", Triple(trap.cta));

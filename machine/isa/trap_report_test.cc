@@ -58,6 +58,29 @@ TEST(DescribeTrap, NamesTheTrapInstruction) {
             "the kernel executed trap, in thread (2, 1, 0) of thread block (1, 0, 3), k.cu:8 (trap;)");
 }
 
+TEST(DescribeTrap, SaysWhatAFailedCheckLeaves) {
+  MachineLaunch launch = MakeLaunch();
+  TrapReport trap = Misaligned();
+  trap.kind = TrapKind::kOutOfRange;
+  std::string& code = launch.program.origins[1][2].text;
+  const auto address = [&](uint32_t at) {
+    trap.address = at;
+    const std::string text = DescribeTrap(trap, launch.program, "k.cu");
+    return text.substr(text.find(": ") + 2, text.find(", by") - text.find(": ") - 2);
+  };
+  EXPECT_EQ(address(504), "byte address 504 (0x1f8)");
+  EXPECT_EQ(address(0x10000004), "a byte address above 0x7ffffff");
+  EXPECT_EQ(address(0xf0000004), "a byte address below -0x7ffffff");
+  EXPECT_EQ(address(0xfffffffc), "byte address 4294967292 (0xfffffffc)");
+  code = "ld.shared.u32 %r1, [%rd2];";
+  EXPECT_EQ(address(504), "an address outside of the kernel's shared memory");
+  EXPECT_EQ(address(508), "byte address 508 (0x1fc)");
+  code = "ld.const.u32 %r1, [%rd2];";
+  EXPECT_EQ(address(0x10000004), "an address outside of the kernel's const memory");
+  code = "st.global.u8 [%rd2], %rs1;";
+  EXPECT_EQ(address(512), "the word at byte address 512 (0x200)");
+}
+
 TEST(DescribeTrap, BarrierDivergenceNamesTwoThreadsAndTheirBarriers) {
   MachineLaunch launch = MakeLaunch();
   TrapReport trap;
