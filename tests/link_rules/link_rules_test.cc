@@ -58,6 +58,13 @@ TEST_F(LinkRules, TheModelTakesNothingFromTheInterpreterToCompute) {
   }
 }
 
+TEST_F(LinkRules, TheTextSideKnowsOnlyFilesOfABase) {
+  EXPECT_THAT(Violations(graph_, "model/text/",
+                         {"machine/", "kernels/", "lowering/", "oracle/", "model/netlist/", "model/schedule/",
+                          "model/weights/", "model/forward/", "model/launch/", "model/merge/"}),
+              IsEmpty());
+}
+
 TEST_F(LinkRules, NativeEnginesShareOnlyThePtxSyntaxWithTheMachine) {
   std::vector<std::string> violations;
   for (const char* part : {"oracle/arguments/", "oracle/native_cpu/", "oracle/native_cuda/", "oracle/golden/"}) {
