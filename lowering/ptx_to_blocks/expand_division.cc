@@ -179,13 +179,13 @@ class NarrowExpander : public Expander {
     const int rest = loop.Variable(dividend), scaled = loop.Variable(shifted);
     const int bits = quotient == nullptr ? -1 : loop.Variable(before.Constant(0));
     PairMath math = loop.Inside();
-    // Where it does not fit, the difference wraps to more than there was.
-    *remainder = math.Op(IrOp::kMinU, {rest, math.Op(IrOp::kSub, {rest, scaled})});
     if (quotient != nullptr) {
       const int bit = math.Select(math.Test(Compare::kGeU, rest, scaled), math.Constant(1), math.Constant(0));
       *quotient = math.Op(IrOp::kMad, {bits, math.Constant(2), bit});
       loop.Next(bits, *quotient);
     }
+    // Where it does not fit, the difference wraps to more than there was.
+    *remainder = math.Op(IrOp::kMinU, {rest, math.Op(IrOp::kSub, {rest, scaled})});
     loop.Next(rest, *remainder);
     loop.Next(scaled, math.Op(IrOp::kShr, {scaled, math.Constant(1)}));
     loop.RepeatWhile(math.Test(Compare::kGtU, scaled, divisor));
@@ -211,7 +211,7 @@ class WideExpander : public Expander {
   void Expand(Group group) override {
     if (group.is_signed && !MayBeNegative(group.dividend) && !MayBeNegative(group.divisor)) group.is_signed = false;
     if (Within(group, 0, kMaxU32)) return In32Bits(group, false);
-    if (group.is_signed && Within(group, kMin32 + 1, kMax32)) return In32Bits(group, true);
+    if (group.is_signed && Within(group, kMin32, kMax32)) return In32Bits(group, true);
     LoopWriter loop(f_, group.first);
     const Pair divisor = loop.Before().Split(group.divisor);
     const Pair dividend = loop.Before().Split(group.dividend);
@@ -255,8 +255,21 @@ class WideExpander : public Expander {
           InFrontOf(at, IrOp::kCompare, Type::kPredicate, {divisor, f_.Constant(Type::kI32, 0)}, Compare::kEq);
       quotient = InFrontOf(at, IrOp::kSelect, Type::kI64, {zero, f_.Constant(Type::kI64, ~uint64_t{0}), quotient});
     }
+    if (quotient >= 0 && is_signed && RangeOf(group.dividend).low == kMin32 && MayBeNegative(group.divisor)) {
+      quotient = WithoutOverflow(at, f_.at(quotient).args[0], dividend, divisor);
+    }
     const int remainder = group.remainders.empty() ? -1 : divided(is_signed ? IrOp::kRemS : IrOp::kRemU);
     Replace(group, quotient, remainder);
+  }
+
+  // -2^31 / -1 is 2^31 here.
+  int WithoutOverflow(int at, int quotient, int dividend, int divisor) {
+    PairMath math(f_, [&](IrInstruction in) { return InFrontOf(at, in.op, in.type, std::move(in.args), in.compare); });
+    const int by_minus_one = math.Test(Compare::kEq, divisor, math.Constant(~0u));
+    const int smallest = math.Test(Compare::kEq, dividend, math.Constant(1u << 31));
+    const int sign = math.Op(IrOp::kSar, {quotient, math.Constant(31)});
+    const int overflows = math.Logic(IrOp::kPredAnd, by_minus_one, smallest);
+    return math.Join({quotient, math.Select(overflows, math.Constant(0), sign)});
   }
 
   // (a ^ s) - s, where s is 0 or all ones.
