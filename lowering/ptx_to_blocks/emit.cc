@@ -17,6 +17,7 @@ class Emitter {
 
   absl::StatusOr<Program> Run() {
     ForceBlocks();
+    FindWaits();
     LayOut();
     if (static_cast<int>(flat_.size()) > geometry_.blocks) {
       return absl::InvalidArgumentError(
@@ -62,6 +63,44 @@ class Emitter {
     }
   }
 
+  // A loop that changes no value of its own and reads memory waits for other threads: where it turns, other machine
+  // warps get to run.
+  void FindWaits() {
+    waits_.assign(f_.blocks.size(), false);
+    for (int latch : order_) {
+      for (int header : flow_.successors[latch]) {
+        if (!flow_.Dominates(header, latch) || !ReadsWithoutChange(header, latch)) continue;
+        if (!Empty(latch)) waits_[latch] = true;
+        if (!Empty(latch) || latch == header) continue;
+        for (int before : flow_.predecessors[latch]) waits_[before] = true;
+      }
+    }
+  }
+
+  bool ReadsWithoutChange(int header, int latch) const {
+    const std::vector<int>& first = f_.blocks[header].instructions;
+    if (!first.empty() && f_.at(first[0]).op == IrOp::kPhi) return false;
+    std::vector<bool> inside(f_.blocks.size(), false);
+    std::vector<int> work = {latch};
+    inside[header] = true;
+    bool reads = Reads(header);
+    while (!work.empty()) {
+      const int block = work.back();
+      work.pop_back();
+      if (inside[block]) continue;
+      inside[block] = true;
+      if (f_.blocks[block].end.kind == TerminatorKind::kBarrier) return false;
+      reads = reads || Reads(block);
+      for (int predecessor : flow_.predecessors[block]) work.push_back(predecessor);
+    }
+    return reads && f_.blocks[header].end.kind != TerminatorKind::kBarrier;
+  }
+
+  bool Reads(int block) const {
+    const std::vector<int>& list = f_.blocks[block].instructions;
+    return std::any_of(list.begin(), list.end(), [&](int value) { return f_.at(value).op == IrOp::kLoad; });
+  }
+
   int FlatOf(int basic_block) const { return first_flat_[basic_block]; }
 
   // Whether the first machine block of a basic block lies behind its others. In a serial one it lets one lane go at a
@@ -100,6 +139,7 @@ class Emitter {
     ControlRow row;
     const int block = home_[flat];
     row.serial = f_.blocks[block].serial && flat == FlatOf(block);
+    row.yield = waits_[block] && next_[flat] < 0;
     if (next_[flat] >= 0) {
       row.target = row.fall_through = next_[flat];
       return row;
@@ -197,6 +237,7 @@ class Emitter {
   std::vector<FlatBlock> flat_;
   std::vector<int> home_;        // [flat]: IR block
   std::vector<int> first_flat_;  // [IR block] with machine blocks
+  std::vector<bool> waits_;      // [IR block]: lets other machine warps go first at its end
   std::vector<int> next_;        // [flat]: what follows in the same IR block; -1: it is the last
   Allocation allocation_;
   Program program_;

@@ -191,6 +191,22 @@ TEST(MemoryAccess, OneThreadNeedsNoSerialBlock) {
   EXPECT_EQ(SerialBlocks(lowered.launch.program), 0);
 }
 
+TEST(MemoryAccess, WaitingForAnotherMachineWarpEnds) {
+  // The first thread waits for what the last one writes; then the last one for what the first one writes.
+  const std::string wait =
+      "setp.eq.u32 %p1, %r1, 0; @%p1 bra first; setp.ne.u32 %p1, %r1, 4; @%p1 bra end;\n"
+      "st.global.u32 [%d0+4], 1;\nlast: ld.volatile.global.u32 %r2, [%d0+8]; setp.eq.u32 %p2, %r2, 0; @%p2 bra last;\n"
+      "st.global.u32 [%d0+12], 5; bra end;\n"
+      "first: atom.global.cas.b32 %r2, [%d0+4], 1, 2; setp.ne.u32 %p2, %r2, 1; @%p2 bra first;\n"
+      "st.global.u32 [%d0+8], 1;\nend:";
+  const Lowered lowered = Lower("", kThread + wait, 5);
+  ASSERT_TRUE(lowered.status.ok()) << lowered.status;
+  const MachineRun run = Interpret(lowered.launch, 2000);
+  EXPECT_EQ(run.end, LaunchEnd::kDone);
+  EXPECT_EQ(run.state.memory[2], 2u);
+  EXPECT_EQ(run.state.memory[4], 5u);
+}
+
 TEST(MemoryAccess, ProvenIndicesAreNotChecked) {
   const char* shared = ".shared .align 4 .b8 s[32];";
   const std::string proven = "mov.u64 %d3, s; add.u64 %d3, %d3, %d1; st.shared.u32 [%d3], %r1;";
