@@ -12,11 +12,7 @@ constexpr int kMaxTerms = 8;             // of an address that is looked through
 class Checker {
  public:
   Checker(IrFunction& function, const LaunchFacts& facts, const MemoryLayout& layout)
-      : f_(function),
-        facts_(facts),
-        layout_(layout),
-        flow_(AnalyzeFlow(function)),
-        ranges_(function, flow_, facts) {}
+      : f_(function), facts_(facts), layout_(layout), flow_(AnalyzeFlow(function)), ranges_(function, flow_, facts) {}
 
   void Run() {
     for (int block : flow_.order) {
@@ -42,10 +38,15 @@ class Checker {
     return ranges_.At(home_, value, in.guard, in.negate);
   }
 
-  // Adds an instruction before the access; before its block where that is one which lanes run one by one.
+  // Adds an instruction before the access; before its block where that is one which lanes run one by one, unless it
+  // needs what is computed there.
   int Insert(IrOp op, Type type, std::vector<int> args) {
     int block = f_.at(access_).block;
-    if (f_.blocks[block].serial) block = Preheader(block);
+    if (f_.blocks[block].serial) {
+      const int before = Preheader(block);
+      block = f_.at(access_).block;
+      if (std::none_of(args.begin(), args.end(), [&](int arg) { return f_.at(arg).block == block; })) block = before;
+    }
     const std::vector<int>& list = f_.blocks[block].instructions;
     IrInstruction in;
     in.op = op;
@@ -57,11 +58,14 @@ class Checker {
   }
   int Insert32(IrOp op, std::vector<int> args) { return Insert(op, Type::kI32, std::move(args)); }
 
-  // The block that comes before serial block `block` and nothing else: `block` itself, whose instructions move on.
+  // The block that comes before serial block `block` and nothing else: `block` itself, with what stands before the
+  // first access; the rest moves on.
   int Preheader(int block) {
     const auto known = preheader_.find(block);
     if (known != preheader_.end()) return known->second;
-    const int serial = SplitAt(f_, block, 0);
+    const std::vector<int>& list = f_.blocks[block].instructions;
+    const auto first = std::find_if(list.begin(), list.end(), [&](int value) { return IsAccess(f_.at(value).op); });
+    const int serial = SplitAt(f_, block, static_cast<size_t>(first - list.begin()));
     f_.blocks[block].serial = false;
     f_.blocks[serial].serial = true;
     preheader_[serial] = block;
@@ -195,7 +199,7 @@ class Checker {
   const FlowGraph flow_;
   const Ranges ranges_;
   std::map<int, int> preheader_;  // [serial block]
-  int access_ = -1, home_ = -1;  // and the block where it was
+  int access_ = -1, home_ = -1;   // and the block where it was
 };
 
 }  // namespace
