@@ -579,12 +579,50 @@ class Expander {
     if (second) TakeTurns();
     for (Exchange& exchange : exchanges_) {
       for (int store : exchange.stores) {
-        if (!Conflicts(store)) continue;
-        step_ = store;
-        Barrier();
+        const std::vector<int> loads = Conflicting(store);
+        if (loads.empty()) continue;
+        if (BeginsItsBlock(store)) {
+          WaitBehind(loads);
+        } else {
+          step_ = store;
+          Barrier();
+        }
       }
     }
     return absl::OkStatus();
+  }
+
+  // Nothing but what any block can make again stands before it: a barrier there would need a machine block of its own.
+  bool BeginsItsBlock(int store) const {
+    for (int value : f_.blocks[f_.at(store).block].instructions) {
+      if (value == store) return true;
+      const IrInstruction& in = f_.at(value);
+      const bool placeless = std::all_of(in.args.begin(), in.args.end(), [&](int arg) { return f_.IsPlaceless(arg); });
+      if (in.op != IrOp::kPhi && (!placeless || IsAccess(in.op))) return false;
+    }
+    return false;
+  }
+
+  // A barrier behind the last one in each block that uses what was read.
+  void WaitBehind(const std::vector<int>& loads) {
+    for (int load : loads) {
+      const int block = f_.at(load).block;
+      const std::vector<int>& list = f_.blocks[block].instructions;
+      size_t position = 0;
+      for (size_t i = 0; i < list.size(); ++i) {
+        bool involved = false;
+        for (int other : loads) {
+          involved = involved || list[i] == other;
+          ForEachOperand(std::as_const(f_).at(list[i]), [&](int operand) { involved = involved || operand == other; });
+        }
+        if (involved) position = i + 1;
+      }
+      if (position == 0 || f_.blocks[block].end.kind == TerminatorKind::kBarrier) continue;  // done for another load
+      const int origin = f_.at(load).origin;
+      SplitAt(f_, block, position);
+      f_.blocks[block].end.kind = TerminatorKind::kBarrier;
+      f_.blocks[block].end.origin = origin;
+    }
   }
 
   int CountUses(const Buffer* buffer) const {
@@ -606,26 +644,27 @@ class Expander {
   int CountConflicts() const {
     int count = 0;
     for (const Exchange& exchange : exchanges_) {
-      count += static_cast<int>(
-          std::count_if(exchange.stores.begin(), exchange.stores.end(), [&](int store) { return Conflicts(store); }));
+      count += static_cast<int>(std::count_if(exchange.stores.begin(), exchange.stores.end(),
+                                              [&](int store) { return !Conflicting(store).empty(); }));
     }
     return count;
   }
 
-  // Whether some exchange's load of the words that `store` writes may come before it without a barrier in between.
-  bool Conflicts(int store) const {
-    std::vector<int> loads;
-    for (const Exchange& exchange : exchanges_) {
-      for (int load : exchange.loads) {
-        if (SetOf(load) == SetOf(store)) loads.push_back(load);
+  // Loads of the words that `store` writes, of whatever exchange, that may come before it without a barrier in between.
+  std::vector<int> Conflicting(int store) const {
+    std::vector<int> found;
+    const auto take = [&](auto first, auto last) {
+      for (; first != last; ++first) {
+        for (const Exchange& exchange : exchanges_) {
+          const bool is_load = std::find(exchange.loads.begin(), exchange.loads.end(), *first) != exchange.loads.end();
+          if (is_load && SetOf(*first) == SetOf(store)) found.push_back(*first);
+        }
       }
-    }
-    const auto is_load = [&](int value) { return std::find(loads.begin(), loads.end(), value) != loads.end(); };
+    };
     const FlowGraph flow = AnalyzeFlow(f_);
     const int home = f_.at(store).block;
     const std::vector<int>& list = f_.blocks[home].instructions;
-    const auto at = std::find(list.begin(), list.end(), store);
-    if (std::any_of(list.begin(), at, is_load)) return true;
+    take(list.begin(), std::find(list.begin(), list.end(), store));
     std::vector<bool> seen(f_.blocks.size(), false);
     std::vector<int> work = flow.predecessors[home];
     while (!work.empty()) {
@@ -633,11 +672,10 @@ class Expander {
       work.pop_back();
       if (seen[block] || f_.blocks[block].end.kind == TerminatorKind::kBarrier) continue;
       seen[block] = true;
-      const std::vector<int>& other = f_.blocks[block].instructions;
-      if (std::any_of(other.begin(), other.end(), is_load)) return true;
+      take(f_.blocks[block].instructions.begin(), f_.blocks[block].instructions.end());
       work.insert(work.end(), flow.predecessors[block].begin(), flow.predecessors[block].end());
     }
-    return false;
+    return found;
   }
 
   // The set of words that an access of an exchange belongs to.

@@ -9,6 +9,7 @@
 #include "lowering/ptx_to_blocks/expand_division.h"
 #include "lowering/ptx_to_blocks/expand_memory.h"
 #include "lowering/ptx_to_blocks/expand_warp.h"
+#include "lowering/ptx_to_blocks/fold_ranges.h"
 #include "lowering/ptx_to_blocks/inline_calls.h"
 #include "lowering/ptx_to_blocks/narrow.h"
 #include "lowering/ptx_to_blocks/select.h"
@@ -35,6 +36,22 @@ LaunchFacts FactsOf(const LoweringInput& input, const std::vector<ParameterWord>
   return facts;
 }
 
+// What cannot fit whatever becomes of it is refused before time is spent on it: at most four instructions become one
+// slot, and a branch goes only where it becomes an instruction.
+absl::Status CheckSize(const IrFunction& function, const MachineGeometry& geometry) {
+  constexpr size_t kMostInOneSlot = 4;
+  size_t count = 0;
+  for (int block : AnalyzeFlow(function).order) {
+    for (int value : function.blocks[block].instructions) count += function.at(value).op != IrOp::kPhi;
+    count += function.blocks[block].end.kind == TerminatorKind::kBranch;
+  }
+  const size_t in_block = kMostInOneSlot * static_cast<size_t>(geometry.slots);
+  const size_t blocks = (count + in_block - 1) / in_block;
+  if (blocks <= static_cast<size_t>(geometry.blocks)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("needs at least {} machine blocks, the ROM holds {}", blocks, geometry.blocks));
+}
+
 }  // namespace
 
 uint64_t ParameterBits(const Bytes& parameter, int offset) {
@@ -58,6 +75,7 @@ absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   LaunchFacts facts = FactsOf(input, translation.words);
   ExpandMemory(function, request.threads);
   Simplify(function);
+  QGPU_RETURN_IF_ERROR(CheckSize(function, input.geometry));
   FoldAlignment(function, facts);
   Simplify(function);
   QGPU_RETURN_IF_ERROR(ExpandWideDivisions(function, facts));
@@ -68,6 +86,7 @@ absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   Simplify(function);
   CheckAccesses(function, facts, layout);
   Simplify(function);
+  if (FoldByRanges(function, facts)) Simplify(function);
   DropNeedlessSerial(function);
   if (HasCommonSteps(function)) {
     while (FoldByShape(function, input.grid, input.block)) Simplify(function);
