@@ -11,6 +11,7 @@
 #include "oracle/native_cpu/native_cpu.h"
 #include "tests/differential/compare_engines.h"
 #include "tests/differential/instruction_forms.h"
+#include "tests/differential/mixed_forms.h"
 
 namespace qgpu {
 namespace {
@@ -21,7 +22,7 @@ uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise) {
 }
 
 // Few enough to leave memory for registers that are spilled.
-int ThreadsFor(const FormKernel& kernel) { return std::min(8, 60 / (kernel.sources + kernel.results)); }
+int ThreadsFor(const FormKernel& kernel) { return std::min(8, 75 / (kernel.sources + kernel.results)); }
 
 // "" where both engines agree on `launches` sets of operands.
 std::string Difference(const FormKernel& kernel, int launches, SplitMix64& random) {
@@ -69,6 +70,26 @@ TEST(ArithmeticPtxDifferential, EveryFormAgreesWithNativeCpu) {
     EXPECT_EQ(Difference(kernel, launches, random), "") << form << "\n" << kernel.ptx;
   }
   printf("%d forms\n", static_cast<int>(index));
+}
+
+TEST(ArithmeticPtxDifferential, MixturesAgreeWithNativeCpu) {
+  const uint64_t first = NumberFromEnvironment("QGPU_RANDOM_SEED", 1);
+  const uint64_t count = NumberFromEnvironment("QGPU_RANDOM_KERNELS", 250);
+  const std::vector<std::string> forms = AllInstructionForms();
+  int agreed = 0;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE(fmt::format("QGPU_RANDOM_SEED={}", seed));
+    SplitMix64 random(seed);
+    const FormKernel kernel = MixedKernel(forms, 2 + static_cast<int>(seed % 7), random);
+    const std::string difference = Difference(kernel, 2, random);
+    const auto says = [&](const char* text) { return difference.find(text) != std::string::npos; };
+    if (says("INVALID_ARGUMENT") && (says(" usable") || says("the ROM holds"))) continue;  // does not fit
+    EXPECT_EQ(difference, "") << kernel.ptx;
+    if (HasFailure()) return;
+    ++agreed;
+  }
+  printf("%d of %d fit\n", agreed, static_cast<int>(count));
+  EXPECT_GT(agreed, static_cast<int>(count / 3));
 }
 
 // What is compared above is what a T4 has.
