@@ -106,7 +106,9 @@ absl::StatusOr<Translation> Translator::Run() {
   ssa_.emplace(&f(), flow.predecessors, types);
   for (int block : flow.order) QGPU_RETURN_IF_ERROR(FillBlock(block));
   ssa_->Finish();
-  if (f().instructions.size() > kMaxValues) {
+  const int64_t phis = std::count_if(f().instructions.begin(), f().instructions.end(),
+                                     [](const IrInstruction& in) { return in.op == IrOp::kPhi; });
+  if (f().instructions.size() > kMaxValues || phis > kMaxPhis) {
     return absl::InvalidArgumentError(fmt::format("{}: kernel {} has too many registers that live across its {} labels",
                                                   module_.name, kernel_.name, kernel_.labels.size()));
   }

@@ -20,9 +20,11 @@ using PtxInstruction = ptx::Instruction;
 using OperandKind = ptx::Operand::Kind;
 using TypeKind = ptx::TypeInfo::Kind;
 
-// Far more than 128 slots could ever come from; keeps the analyses' time small.
+// Far more than 128 slots could ever come from, code included that turns out never to run; keeps the analyses' time
+// small.
 inline constexpr size_t kMaxPtxInstructions = 4096;
-inline constexpr size_t kMaxValues = 60000;  // with the phis of every join, before those that are not needed go
+inline constexpr size_t kMaxValues = 60000;
+inline constexpr int64_t kMaxPhis = 10000;  // of every join, before those that are not needed go
 
 // The modifiers of an instruction, each taken by the handler that understands it.
 class Modifiers {
