@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace qgpu::lower {
 namespace {
@@ -100,12 +101,14 @@ class Checker {
   void StayWithin(const Window& window) {
     const uint32_t size = (window.high + 3) / 4 * 4 - window.low;
     const Range range = RangeOf(Base());
-    const int64_t low = int64_t{window.low} - Offset(), high = low + size - 4;
+    const bool is_last = window.low + size == layout_.end();  // then what is above traps by itself
+    const int64_t low = int64_t{window.low} - Offset();
+    const int64_t high =
+        is_last ? std::numeric_limits<int32_t>::max() - std::max<int64_t>(Offset(), 0) : low + size - 4;
     if (!window.empty() && (range.empty() || range.Within(low, high))) return;
     if (window.empty()) return SetAddress(Const32(kOutside), 0);
     const int inside = Insert32(IrOp::kAdd, {Base(), Const32(static_cast<uint32_t>(Offset()) - window.low)});
-    if (window.low + size == layout_.end())
-      return SetAddress(Insert32(IrOp::kMinU, {inside, Const32(size)}), window.low);
+    if (is_last) return SetAddress(Insert32(IrOp::kMinU, {inside, Const32(size)}), window.low);
     SelectInside(inside, size, window.low);
   }
 

@@ -211,7 +211,13 @@ TEST(MemoryAccess, ProvenIndicesAreNotChecked) {
   const char* shared = ".shared .align 4 .b8 s[32];";
   const std::string proven = "mov.u64 %d3, s; add.u64 %d3, %d3, %d1; st.shared.u32 [%d3], %r1;";
   EXPECT_EQ(Slots(Lower(shared, kThread + proven, 8).launch.program, Op::kMinU), 0);
-  EXPECT_EQ(Slots(Lower(shared, kThread + proven, 9).launch.program, Op::kMinU), 1);
+  // What is behind the end of memory traps by itself, what lies before shared memory does not.
+  const Lowered one_too_many = Lower(shared, kThread + proven, 9);
+  EXPECT_EQ(Slots(one_too_many.launch.program, Op::kMinU), 0);
+  EXPECT_EQ(Interpret(one_too_many.launch, 2000).end, LaunchEnd::kTrap);
+  const Lowered one_too_few = Lower(shared, kThread + proven + " st.shared.u32 [%d3+-4], %r1;", 8);
+  EXPECT_EQ(Slots(one_too_few.launch.program, Op::kMinU), 1);
+  EXPECT_EQ(Interpret(one_too_few.launch, 2000).end, LaunchEnd::kTrap);
   // The branch says enough.
   const std::string guarded = "setp.lt.u32 %p1, %r1, 8; @!%p1 bra end;\n" + proven + "\nend:";
   EXPECT_EQ(Slots(Lower(shared, kThread + guarded, 32).launch.program, Op::kMinU), 0);
