@@ -241,7 +241,29 @@ class Inliner {
     for (Operand& operand : copy.operands) {
       QGPU_ASSIGN_OR_RETURN(operand, Mapped(frame, in, operand));
     }
+    if (IsMoveOfSpecialVector(copy)) return MoveComponents(copy);
     out_.instructions.push_back(std::move(copy));
+    return absl::OkStatus();
+  }
+
+  // mov.v4.u32 {a, b, c, d}, %tid;
+  static bool IsMoveOfSpecialVector(const Instruction& in) {
+    return in.opcode == "mov" && in.Has("v4") && in.operands.size() == 2 && in.operands[0].kind == Kind::kVector &&
+           in.operands[0].elements.size() == 4 && in.operands[1].kind == Kind::kSpecial &&
+           in.operands[1].name.find('.') == std::string::npos;
+  }
+
+  absl::Status MoveComponents(const Instruction& in) {
+    for (size_t i = 0; i < 4; ++i) {
+      if (in.operands[0].elements[i].kind == Kind::kSink) continue;
+      Operand component = in.operands[1];
+      component.name += fmt::format(".{}", "xyzw"[i]);
+      std::vector<std::string> modifiers = in.modifiers;
+      std::erase(modifiers, "v4");
+      Instruction move = Like(in, "mov", std::move(modifiers), {in.operands[0].elements[i], component});
+      move.guard = in.guard;
+      out_.instructions.push_back(std::move(move));
+    }
     return absl::OkStatus();
   }
 

@@ -91,6 +91,11 @@ TEST(InlineCalls, PredicatedBarriersGetABranchAround) {
   EXPECT_EQ(text, "@%p1 bra around;\nbar.sync 0;\naround: ret;\n");
 }
 
+TEST(InlineCalls, VectorsOfSpecialRegistersAreMovedOneByOne) {
+  const std::string text = Text(".entry k() { .reg .u32 %r<5>; mov.v4.u32 {%r1, _, %r3, %r4}, %tid; ret; }");
+  EXPECT_EQ(text, "mov.u32 %r1, %tid.x;\nmov.u32 %r3, %tid.z;\nmov.u32 %r4, %tid.w;\nret;\n");
+}
+
 TEST(InlineCalls, SaysWhatItCannot) {
   EXPECT_THAT(Error(".func f();\n.entry k() { call f; ret; }"), HasSubstr("t.ptx:5: call f;: not supported"));
   EXPECT_THAT(Error(".func f() { call f; ret; }\n.entry k() { call f; ret; }"), HasSubstr("recursion: f calls itself"));

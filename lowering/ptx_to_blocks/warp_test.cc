@@ -159,6 +159,17 @@ TEST(ExpandWarp, RefusesWhatIsNotProven) {
   EXPECT_EQ(Refusal(kLoad + "activemask.b32 %r6; shfl.sync.down.b32 %r5, %r4, 1, 31, %r6;" + kUse), "");
 }
 
+TEST(Translate, ShufflesWithoutSyncAreForOldDevices) {
+  ptx::Module module = ModuleOf(kLoad + "shfl.down.b32 %r5, %r4, 1, 31; vote.any.pred %p1, %p1;" + kUse);
+  const absl::StatusOr<ptx::Function> kernel = InlineCalls(module, module.functions.at(0));
+  ASSERT_TRUE(kernel.ok());
+  const std::unique_ptr<Prepared> other = Prepare(kUse, {4, 1, 1});
+  const absl::Status refused = Translate(module, *kernel, {}, {4, 1, 1}, *other->layout).status();
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("sm_75 has no shfl without .sync"));
+  module.target = "sm_60";
+  EXPECT_TRUE(Translate(module, *kernel, {}, {4, 1, 1}, *other->layout).ok());
+}
+
 TEST(Uniformity, KnowsWhatMachineWarpsShare) {
   const std::unique_ptr<Prepared> prepared =
       Prepare(kLoad +
