@@ -191,6 +191,13 @@ TEST(Tokenizer, LongRunsTakeNoLongTime) {
   EXPECT_EQ(Ids(*tokenizer, std::string(1 << 20, 'a')).size(), size_t{1} << 18);
   EXPECT_EQ(Ids(*tokenizer, std::string(1 << 20, ' ')).size(), size_t{1} << 19);
   EXPECT_EQ(Ids(*tokenizer, std::string(1 << 18, '\n') + "x").size(), (size_t{1} << 18) + 1);
+  std::string marks = "a";
+  for (int i = 0; i < 200000; ++i) marks += i % 3 == 0 ? "\u0301" : i % 3 == 1 ? "\u0323" : "\u0f73";
+  std::string normalized;
+  ASSERT_TRUE(NormalizeNfc(marks, normalized));
+  // The classes in order: 129 and 130 (what U+0F73 decomposes to), 220, of which the first composes with the "a", 230.
+  EXPECT_EQ(normalized.substr(0, 9), "\u1ea1\u0f71\u0f71");
+  EXPECT_EQ(normalized.substr(normalized.size() - 4), "\u0301\u0301");
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 

@@ -56,6 +56,9 @@ def check_normalisation(dice):
             if dice.random() < 0.3:
                 parts.append(chr(dice.choice((0x300, 0x327, 0x323, 0x345, 0x5B0, 0x93C, 0x3099, 0x1161, 0x11A8, 0x16129))))
         texts.append("".join(parts))
+    marks = [chr(c) for c in CODE_POINTS if c >= 0x300 and nfd.normalize_str("a" + chr(c) + "\u0334") != "a" + chr(c) + "\u0334"]
+    texts += ["\u1eadx"[:dice.randrange(3)] + "".join(dice.choice(marks) for _ in range(dice.choice((60, 70, 500, 5000)))) + "e\u0301"
+              for _ in range(60)]
     ours = [answer["text"] for answer in ask(["nfc"], [{"text": text} for text in texts])]
     same(ours, [nfc.normalize_str(text) for text in texts], "NFC")
 
