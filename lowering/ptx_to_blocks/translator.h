@@ -158,11 +158,15 @@ class Translator {
     return value;
   }
   absl::StatusOr<int> Read(const PtxInstruction& in, const Operand& operand, Type type);
-  // The guard's register, whatever its negation.
+  // The guard's register, whatever its negation, as it was before the instruction, which may write it.
   absl::StatusOr<int> ReadGuard(const PtxInstruction& in) {
-    Operand plain = *in.guard;
-    plain.negated = false;
-    return Read(in, plain, Type::kPredicate);
+    if (guarded_ != &in) {
+      Operand plain = *in.guard;
+      plain.negated = false;
+      QGPU_ASSIGN_OR_RETURN(guard_, Read(in, plain, Type::kPredicate));
+      guarded_ = &in;
+    }
+    return guard_;
   }
   absl::StatusOr<int> ReadSpecial(const PtxInstruction& in, const Operand& operand);
   absl::StatusOr<std::vector<int>> ReadAll(const PtxInstruction& in, Type type);  // operands 1 and on
@@ -301,6 +305,8 @@ class Translator {
   int exit_block_ = -1;
   int current_ = 0;
   int origin_ = -1;
+  const PtxInstruction* guarded_ = nullptr;  // whose guard guard_ is
+  int guard_ = -1;
 };
 
 }  // namespace qgpu::lower

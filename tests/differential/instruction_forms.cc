@@ -216,6 +216,9 @@ class Forms {
     Add("and.pred {DP}, !{SP}, {SP};");
     Add("xor.pred {DP}, {SP}, !{SP};");
     Add("setp.lt.s32 {DP}|_, {S32}, {S32};");
+    for (const char* results : {"%q|{DP}", "{DP}|%q"}) {  // the guard is a result
+      Add(fmt::format("setp.ne.u32 %q, {{S32}}, 0; @%q setp.lt.s32 {}, {{S32}}, {{S32}};", results));
+    }
     Add("setp.ge.and.u32 _|{DP}, {S32}, {S32}, !{SP};");
     Add("selp.b32 {D32}, {S32}, {S32}, !{SP};");
     Add("mov.b64 {D64}, {{S32}, 5};");
