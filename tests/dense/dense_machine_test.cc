@@ -1,6 +1,6 @@
-// The machine's circuit as dense and split models under libtorch: one trace of every kernel of the suite at every
-// position, and free runs, in both data types.
-#include <cstdlib>
+// The machine's circuit as dense and split models under libtorch: a handful of the suites' traces that together use
+// every kind of operation (QGPU_ALL_TRACES=1: all of them) at every position, and free runs, in both data types.
+#include <algorithm>
 
 #include "gtest/gtest.h"
 #include "model/base/random_base.h"
@@ -23,7 +23,7 @@ class Machine : public testing::TestWithParam<Setting> {
     const ModelShape base = EmbeddedBaseShape();
     circuit_ = new Circuit(BuildCircuit(static_cast<int>(base.hidden)).value().circuit);
     base_ = new std::string(EmbeddedBase(testing::TempDir() + "/qgpu_dense_test").value());
-    traces_ = new std::vector<SuiteTrace>(FirstTraces().value());
+    traces_ = new std::vector<SuiteTrace>(ChosenTraces().value());
   }
   void SetUp() override {
     absl::StatusOr<std::unique_ptr<Executor>> made =
@@ -50,18 +50,20 @@ INSTANTIATE_TEST_SUITE_P(Models, Machine,
                          });
 
 // Prefill and free runs in one test, so that a setting's gigabytes are loaded once.
-TEST_P(Machine, WritesTheTraceOfEveryKernel) {
-  ASSERT_EQ(traces_->size(), 12u);
+TEST_P(Machine, WritesTheTracesOfTheSuites) {
+  ASSERT_FALSE(traces_->empty());
   for (const SuiteTrace& trace : *traces_) {
-    SCOPED_TRACE(trace.kernel + "/" + trace.case_name);
+    SCOPED_TRACE(trace.Id());
     absl::StatusOr<CheckReport> forced = CheckTeacherForced(*executor_, trace.host, trace.trace);
     ASSERT_TRUE(forced.ok()) << forced.status();
     EXPECT_TRUE(forced->exact()) << FormatCheck(*forced);
     EXPECT_EQ(forced->positions_checked, static_cast<int64_t>(trace.trace.size()));
   }
-  for (const SuiteTrace& trace : *traces_) {
-    if (trace.kernel != "dot" && trace.kernel != "gcd") continue;
-    SCOPED_TRACE(trace.kernel + "/" + trace.case_name);
+  // On its own: the demo, and what ends soonest.
+  const SuiteTrace shortest = *std::min_element(
+      traces_->begin(), traces_->end(), [](const auto& a, const auto& b) { return a.trace.size() < b.trace.size(); });
+  for (const SuiteTrace& trace : {DotDemo().value(), shortest}) {
+    SCOPED_TRACE(trace.Id());
     absl::StatusOr<ModelRun> run =
         RunLaunch(*executor_, *circuit_, trace.host, static_cast<int64_t>(trace.trace.size()) + 10);
     ASSERT_TRUE(run.ok()) << run.status();
