@@ -1,6 +1,7 @@
 #include "cli/base_build.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "model/base/inspect.h"
@@ -20,6 +21,11 @@ absl::StatusOr<BaseBuild> BuildForBase(const std::string& directory) {
   BaseBuild build;
   QGPU_ASSIGN_OR_RETURN(build.base, Checkpoint::Open(directory));
   QGPU_RETURN_IF_ERROR(CheckCarriesCircuit(build.base->shape(), directory));
+  std::error_code error;
+  if (std::filesystem::exists(directory + "/qgpu_manifest.json", error)) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} is a merged model already (qgpu_manifest.json); give the base it was made of", directory));
+  }
   QGPU_ASSIGN_OR_RETURN(BuiltCircuit built, BuildCircuit(static_cast<int>(build.base->shape().hidden)));
   build.built = std::make_shared<const BuiltCircuit>(std::move(built));
   build.circuit = std::shared_ptr<const Circuit>(build.built, &build.built->circuit);

@@ -60,6 +60,7 @@ std::string FormatReport(const CheckpointReport& report) {
                         static_cast<size_t>(report.skipped_tensors) > report.skipped_examples.size() ? ", ..." : "");
   }
   text += fmt::format("tokenizer            {}\n", report.has_tokenizer ? "tokenizer.json" : "(none)");
+  if (!report.circuit.empty()) text += fmt::format("merged with          circuit {}\n", report.circuit);
   for (const std::string& problem : report.damage) text += fmt::format("damage               {}\n", problem);
   return text;
 }
@@ -85,6 +86,7 @@ ordered_json ReportToJson(const CheckpointReport& report) {
           {"skipped_tensors", report.skipped_tensors},
           {"skipped_parameters", report.skipped_parameters},
           {"tokenizer", report.has_tokenizer},
+          {"circuit", report.circuit},
           {"damage", report.damage}};
 }
 

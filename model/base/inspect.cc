@@ -127,6 +127,7 @@ void CheckManifest(CheckpointReport& report, bool all_bytes) {
     report.damage.push_back(path + ": no list of files");
     return;
   }
+  report.circuit = TextField(*manifest, "circuit");
   for (const auto& [name, entry] : (*manifest)["files"].items()) {
     const std::string file = report.directory + "/" + name, shown = PrintableName(name);
     if (name.find('/') != name.npos || !entry.is_object()) {

@@ -33,7 +33,8 @@ struct CheckpointReport {
   int64_t skipped_tensors = 0;               // vision, multi-token prediction and whatever else is not read
   uint64_t skipped_parameters = 0;
   std::vector<std::string> skipped_examples;  // up to 5 names
-  bool has_tokenizer = false;                 // tokenizer.json is there
+  std::string circuit;         // hash of the circuit that is merged into it; empty for anything but an export of ours
+  bool has_tokenizer = false;  // tokenizer.json is there
   // Everything that keeps it from being loaded, and what a check of all bytes found; empty for a good checkpoint.
   std::vector<std::string> damage;
 };

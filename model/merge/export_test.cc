@@ -250,6 +250,22 @@ TEST_F(Export, AFolderOfSomeoneElseIsLeftAlone) {
   EXPECT_EQ(ReadFile(out_ + ".partial/notes.txt").value(), "mine");
 }
 
+// A journal is a file like any other: what it says of files elsewhere is not believed.
+TEST_F(Export, AForgedJournalTouchesNothingElsewhere) {
+  const Files expected = Expected();
+  RunAndKillAt(5 << 20);
+  const std::string path = out_ + ".partial/qgpu_export.json";
+  json journal = json::parse(ReadFile(path).value());
+  for (const char* name : {"..", ".", "../base", "gone.safetensors"}) {
+    journal["files"][name] = {{"bytes", 4096}, {"sha256", std::string(64, '0')}};
+  }
+  ASSERT_TRUE(WriteFileAtomically(path, journal.dump()).ok());
+  const Files base = ReadAll(directory_ + "/base");
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(ReadAll(out_), expected);
+  EXPECT_EQ(ReadAll(directory_ + "/base"), base);
+}
+
 TEST_F(Export, TwoAtOnceAreRefused) {
   ExportOptions options = Options();
   absl::Status second;

@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -94,33 +95,34 @@ absl::Status PartialFolder::Lock() {
   return absl::FailedPreconditionError(fmt::format("{} is being written by another process", path_));
 }
 
+// Whatever the journal says, only what lies in the folder is kept or removed.
 absl::Status PartialFolder::TakeUp() {
-  std::map<std::string, File> listed = ReadJournal(path_ + "/" + kJournal, identity_);
+  const std::string journal = path_ + "/" + kJournal;
+  std::map<std::string, File> listed = ReadJournal(journal, identity_);
+  std::vector<fs::path> found;
   std::error_code error;
-  std::vector<fs::path> others;
-  bool is_ours = fs::exists(path_ + "/" + kJournal, error), is_empty = true;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
-    const std::string name = entry.path().filename();
-    is_empty = false;
-    if (name.starts_with(kJournal)) is_ours = true;
-    if (!listed.contains(name)) others.push_back(entry.path());
+  for (fs::directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
+    found.push_back(at->path());
   }
   if (error) return FileSystemError("cannot list " + path_, error.value());
-  if (!is_empty && !is_ours) {
+  const bool is_ours = found.empty() || std::any_of(found.begin(), found.end(), [](const fs::path& path) {
+                         return path.filename().string().starts_with(kJournal);
+                       });
+  if (!is_ours) {
     return absl::AlreadyExistsError(
         fmt::format("{} exists and is no interrupted export; remove it or name another directory", path_));
   }
-  for (auto& [name, file] : listed) {
-    const std::string path = path_ + "/" + name;
-    const bool whole = fs::file_size(path, error) == file.bytes && FileSha256(path).value_or("") == file.sha256;
-    if (whole) {
-      files_[name] = std::move(file);
-    } else {
-      others.push_back(path);
+  for (const fs::path& path : found) {
+    const std::string name = path.filename();
+    const auto entry = listed.find(name);
+    const bool is_whole = entry != listed.end() && fs::is_regular_file(fs::symlink_status(path, error)) &&
+                          fs::file_size(path, error) == entry->second.bytes &&
+                          FileSha256(path).value_or("") == entry->second.sha256;
+    if (is_whole) {
+      files_[name] = entry->second;
+    } else if (name != kJournal) {
+      fs::remove_all(path, error);
     }
-  }
-  for (const fs::path& path : others) {
-    if (path.filename() != kJournal) fs::remove_all(path, error);
   }
   return WriteJournal();
 }

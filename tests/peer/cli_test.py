@@ -88,6 +88,7 @@ def check_export(base, scratch):
     assert manifest["circuit"] == report["circuit"]
     inspected = json.loads(qgpu("inspect", dense, "--json"))
     assert inspected["damage"] == [] and inspected["parameters"] == report["dense_form"]["parameters"]
+    assert inspected["circuit"] == report["circuit"] and not inspected["build"]["accepted"]  # it is merged already
     qgpu("export", "--dense", dense, "--circuit", split, "--base", base, code=2)  # it is there already
 
 
