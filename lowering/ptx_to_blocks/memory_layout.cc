@@ -176,6 +176,8 @@ absl::StatusOr<MemoryLayout> MemoryLayout::Create(const LayoutRequest& request) 
     if (!mentions.variables.contains(key)) continue;
     QGPU_RETURN_IF_ERROR(layout.AppendVariable(request, variable, key));
   }
+  uint32_t dynamic_bytes = 0;  // of no use where nothing names them
+  layout.dynamic_shared_bytes_ = request.dynamic_shared_bytes;
   for (const ptx::Variable& variable : request.module->variables) {  // dynamic arrays all begin at the same place
     const std::string key = "module " + variable.name;
     if (!variable.is_extern || variable.space != ptx::Space::kShared || !mentions.variables.contains(key)) continue;
@@ -183,7 +185,7 @@ absl::StatusOr<MemoryLayout> MemoryLayout::Create(const LayoutRequest& request) 
     const auto alignment = static_cast<uint64_t>(std::max(4, variable.Align()));
     shared.alignment = std::max(shared.alignment, alignment);
     shared.bytes = AlignUp(shared.bytes, shared.alignment);
-    layout.dynamic_shared_bytes_ = request.dynamic_shared_bytes;
+    dynamic_bytes = request.dynamic_shared_bytes;
   }
   const auto dynamic = static_cast<uint32_t>(std::min<uint64_t>(layout.regions_[kShared].bytes, ~0u));
   for (const ptx::Variable& variable : request.module->variables) {
@@ -191,7 +193,7 @@ absl::StatusOr<MemoryLayout> MemoryLayout::Create(const LayoutRequest& request) 
     if (!variable.is_extern || variable.space != ptx::Space::kShared || !mentions.variables.contains(key)) continue;
     layout.variables_[key] = {ptx::Space::kShared, dynamic, request.dynamic_shared_bytes};
   }
-  layout.regions_[kShared].bytes += layout.dynamic_shared_bytes_;
+  layout.regions_[kShared].bytes += dynamic_bytes;
   for (size_t i = 0; i < request.kernel->parameters.size(); ++i) {
     const ptx::Variable& parameter = request.kernel->parameters[i];
     if (!mentions.parameters.contains(parameter.name) || request.parameters == nullptr) continue;

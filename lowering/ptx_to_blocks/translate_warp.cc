@@ -44,6 +44,7 @@ absl::StatusOr<int> Translator::ReadSpecial(const PtxInstruction& in, const Oper
   if (name == "%laneid") return LaneId();
   if (name == "%warpid") return Const32(0);
   if (name == "%nwarpid") return Const32(1);
+  if (name == "%dynamic_smem_size") return Const32(layout_.dynamic_shared_bytes());
   if (name.rfind("%lanemask_", 0) == 0) return LaneMask(name.substr(10));
   static const std::map<std::string, std::string> reasons = {
       {"%smid", "there are no multiprocessors to number"},

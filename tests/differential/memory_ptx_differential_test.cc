@@ -210,7 +210,8 @@ TEST(MemoryPtx, DynamicSharedMemory) {
   kernel.body =
       "mov.u64 %d1, dynamic; mul.wide.u32 %d2, %t, 4; add.u64 %d1, %d1, %d2; ld.global.u32 %r1, [%i];"
       " st.shared.u32 [%d1], %r1; st.shared.u32 [fixed], %n; bar.sync 0; ld.shared.u32 %r2, [dynamic+4];"
-      " ld.shared.u32 %r3, [fixed]; add.u32 %r2, %r2, %r3; st.global.u32 [%o], %r2;";
+      " ld.shared.u32 %r3, [fixed]; add.u32 %r2, %r2, %r3; mov.u32 %r4, %dynamic_smem_size; add.u32 %r2, %r2, %r4;"
+      " st.global.u32 [%o], %r2;";
   ExpectAgreement(kernel);
   kernel.body = "st.shared.u32 [dynamic+40], %t;";
   ExpectTrap(kernel);
