@@ -44,7 +44,7 @@ struct Plan {
 };
 
 absl::StatusOr<Plan> MakePlan(IrFunction function, const LaunchFacts& facts, const MachineGeometry& geometry,
-                              bool in_program_order) {
+                              PackingGoal goal) {
   Plan plan;
   Selection selection = SelectInstructions(function, AnalyzeFlow(function));
   const size_t slots = CountSlots(selection);
@@ -59,19 +59,19 @@ absl::StatusOr<Plan> MakePlan(IrFunction function, const LaunchFacts& facts, con
   const Liveness live = AnalyzeLiveness(function, plan.flow, selection);
   const PhiPlan phis = PlanPhis(function, plan.flow, live);
   plan.schedule = Schedule(function, plan.flow, plan.layout, live, phis, selection,
-                           WriteBackCosts(function, plan.flow, facts), in_program_order);
+                           WriteBackCosts(function, plan.flow, facts), goal);
   plan.function = std::move(function);
   return plan;
 }
 
 absl::StatusOr<Packed> PackAndEmit(const IrFunction& function, const LaunchFacts& facts,
-                                   const MachineGeometry& geometry, bool in_program_order) {
-  QGPU_ASSIGN_OR_RETURN(Plan plan, MakePlan(function, facts, geometry, in_program_order));
+                                   const MachineGeometry& geometry, PackingGoal goal) {
+  QGPU_ASSIGN_OR_RETURN(Plan plan, MakePlan(function, facts, geometry, goal));
   IrFunction broken = function;
   for (RingsToBreak which : {RingsToBreak::kOnce, RingsToBreak::kEverywhere}) {
     if (plan.schedule.complete) break;
     BreakRings(broken, which);
-    QGPU_ASSIGN_OR_RETURN(plan, MakePlan(broken, facts, geometry, in_program_order));
+    QGPU_ASSIGN_OR_RETURN(plan, MakePlan(broken, facts, geometry, goal));
   }
   if (!plan.schedule.complete) return absl::UnimplementedError("no order was found for the variables of a loop");
   Packed out;
@@ -101,6 +101,13 @@ int Missing(const absl::Status& status, const char* what) {
   return count ? std::atoi(std::string(*count).c_str()) : 0;
 }
 
+// Whether so few machine blocks are missing that packing for size may save them.
+bool IsNear(const absl::Status& status) {
+  constexpr int kNear = 3;
+  const int missing = Missing(status, kBlockShortage);
+  return missing > 0 && missing <= kNear;
+}
+
 std::string Text(const absl::Status& status) { return std::string(status.message().data(), status.message().size()); }
 
 // Spills until the registers suffice, or something else does not.
@@ -109,10 +116,11 @@ absl::StatusOr<Packed> PackWithSpilling(IrFunction function, const LaunchFacts& 
   const uint32_t free = layout.free_words();
   absl::Status first;
   for (int spills = 0; spills < kMostSpills;) {
-    // What stays close to the program's order needs fewer registers, the other way fewer machine blocks.
-    absl::StatusOr<Packed> packed = PackAndEmit(function, facts, geometry, /*in_program_order=*/true);
-    if (spills > 0 && !absl::IsResourceExhausted(packed.status())) {
-      absl::StatusOr<Packed> other = PackAndEmit(function, facts, geometry, /*in_program_order=*/false);
+    absl::StatusOr<Packed> packed = PackAndEmit(function, facts, geometry, PackingGoal::kFewRegisters);
+    for (PackingGoal goal : {PackingGoal::kFewTokens, PackingGoal::kFewBlocks}) {
+      if (spills == 0 || absl::IsResourceExhausted(packed.status())) break;
+      if (goal == PackingGoal::kFewBlocks && !IsNear(packed.status())) break;
+      absl::StatusOr<Packed> other = PackAndEmit(function, facts, geometry, goal);
       const bool better = other.ok() && (!packed.ok() || other->cost < packed->cost);
       if (better || (!packed.ok() && absl::IsResourceExhausted(other.status()))) packed = std::move(other);
     }
@@ -148,22 +156,28 @@ absl::StatusOr<Program> PackBestVariant(const IrFunction& function, const Launch
                                         const MachineGeometry& geometry, const MemoryLayout& layout) {
   absl::StatusOr<Packed> best = absl::InternalError("no variant");
   std::set<std::string> seen;
+  std::vector<IrFunction> rewritten;
   for (const Variant& variant : kVariants) {
-    const IrFunction rewritten = Rewritten(function, variant, facts);
-    if (!seen.insert(ToText(rewritten)).second) continue;
-    absl::StatusOr<Packed> packed = PackAndEmit(rewritten, facts, geometry, /*in_program_order=*/false);
-    const bool first = seen.size() == 1;
+    rewritten.push_back(Rewritten(function, variant, facts));
+    if (!seen.insert(ToText(rewritten.back())).second) rewritten.pop_back();
+  }
+  for (const IrFunction& candidate : rewritten) {
+    absl::StatusOr<Packed> packed = PackAndEmit(candidate, facts, geometry, PackingGoal::kFewTokens);
+    const bool first = &candidate == &rewritten.front();
     if (first || (packed.ok() && (!best.ok() || packed->cost < best->cost))) best = std::move(packed);
   }
-  for (const Variant& variant : kVariants) {  // too many registers, perhaps: another order may need fewer
-    if (best.ok()) break;
-    absl::StatusOr<Packed> packed =
-        PackAndEmit(Rewritten(function, variant, facts), facts, geometry, /*in_program_order=*/true);
-    if (packed.ok()) best = std::move(packed);
+  const bool few_missing = IsNear(best.status());
+  for (PackingGoal goal : {PackingGoal::kFewBlocks, PackingGoal::kFewRegisters}) {
+    if (goal == PackingGoal::kFewBlocks && !few_missing) continue;
+    for (const IrFunction& candidate : rewritten) {
+      if (best.ok()) break;
+      absl::StatusOr<Packed> packed = PackAndEmit(candidate, facts, geometry, goal);
+      if (packed.ok()) best = std::move(packed);
+    }
   }
-  for (const Variant& variant : {kVariants[0], kVariants[3]}) {
+  for (const IrFunction* candidate : {&rewritten.front(), &rewritten[std::min<size_t>(3, rewritten.size() - 1)]}) {
     if (best.ok()) break;
-    absl::StatusOr<Packed> packed = PackWithSpilling(Rewritten(function, variant, facts), facts, geometry, layout);
+    absl::StatusOr<Packed> packed = PackWithSpilling(*candidate, facts, geometry, layout);
     if (packed.ok() || absl::IsResourceExhausted(best.status())) best = std::move(packed);
   }
   QGPU_RETURN_IF_ERROR(best.status());

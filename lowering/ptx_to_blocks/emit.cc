@@ -20,8 +20,10 @@ class Emitter {
     FindWaits();
     LayOut();
     if (static_cast<int>(flat_.size()) > geometry_.blocks) {
-      return absl::InvalidArgumentError(
+      absl::Status status = absl::InvalidArgumentError(
           fmt::format("needs {} machine blocks, the ROM holds {}", flat_.size(), geometry_.blocks));
+      status.SetPayload(kBlockShortage, absl::Cord(std::to_string(flat_.size() - geometry_.blocks)));
+      return status;
     }
     QGPU_ASSIGN_OR_RETURN(allocation_, AllocateRegisters(f_, plan_, flat_, geometry_));
     for (size_t i = 0; i < flat_.size(); ++i) EmitBlock(static_cast<int>(i));

@@ -40,7 +40,7 @@ bool MayOverlap(const Node& x, const Node& y) {
 class Scheduler {
  public:
   Scheduler(const IrFunction& function, const FlowGraph& flow, const Layout& layout, const Liveness& live,
-            const PhiPlan& phis, const Selection& selection, const std::vector<int>& costs, bool in_program_order)
+            const PhiPlan& phis, const Selection& selection, const std::vector<int>& costs, PackingGoal goal)
       : f_(function),
         flow_(flow),
         layout_(layout),
@@ -48,7 +48,7 @@ class Scheduler {
         phis_(phis),
         selection_(selection),
         costs_(costs),
-        in_program_order_(in_program_order) {}
+        goal_(goal) {}
 
   SchedulePlan Run() {
     out_.basic_blocks.resize(f_.blocks.size());
@@ -182,7 +182,7 @@ class Scheduler {
   // Long chains first, more or less; or as the program has them, which needs the fewest registers.
   PackingStyle StyleOf(const PackingProblem& problem, int attempt, SplitMix64& random) const {
     PackingStyle style;
-    if (in_program_order_) {
+    if (goal_ == PackingGoal::kFewRegisters) {
       for (size_t n = 0; n < problem.nodes->size(); ++n) style.priority.push_back(-static_cast<int>(n));
       style.hold = attempt % 2 == 0;
       style.use_above = false;
@@ -199,15 +199,22 @@ class Scheduler {
     return style;
   }
 
+  bool IsBetter(const Packing& a, const Packing& b) const {
+    const auto blocks = [](const Packing& packing) { return packing.blocks.size() - packing.has_above; };
+    if (goal_ == PackingGoal::kFewBlocks && blocks(a) != blocks(b)) return blocks(a) < blocks(b);
+    return a.cost < b.cost;
+  }
+
   void PackBlock(int block) {
     const PackingProblem problem = Describe(block);
     SplitMix64 random(kSeed + static_cast<uint64_t>(block));
     Packing best;
     const int nodes = std::max<int>(1, static_cast<int>(problem.nodes->size()));
     const int attempts = std::clamp(kMostAttempts * kNodesForMostAttempts / nodes, kFewestAttempts, kMostAttempts);
-    for (int attempt = 0; attempt < (in_program_order_ ? kProgramOrderAttempts : attempts); ++attempt) {
+    for (int attempt = 0; attempt < (goal_ == PackingGoal::kFewRegisters ? kProgramOrderAttempts : attempts);
+         ++attempt) {
       Packing packing = Pack(problem, StyleOf(problem, attempt, random));
-      if (packing.complete && (!best.complete || packing.cost < best.cost)) best = std::move(packing);
+      if (packing.complete && (!best.complete || IsBetter(packing, best))) best = std::move(packing);
     }
     Commit(block, best);
   }
@@ -240,7 +247,7 @@ class Scheduler {
   PhiPlan phis_;  // a copy: `carried` grows
   const Selection& selection_;
   const std::vector<int>& costs_;
-  const bool in_program_order_;
+  const PackingGoal goal_;
   SchedulePlan out_;
 };
 
@@ -293,8 +300,8 @@ std::vector<int> WriteBackCosts(const IrFunction& function, const FlowGraph& flo
 
 SchedulePlan Schedule(const IrFunction& function, const FlowGraph& flow, const Layout& layout, const Liveness& live,
                       const PhiPlan& phis, const Selection& selection, const std::vector<int>& write_back_costs,
-                      bool in_program_order) {
-  return Scheduler(function, flow, layout, live, phis, selection, write_back_costs, in_program_order).Run();
+                      PackingGoal goal) {
+  return Scheduler(function, flow, layout, live, phis, selection, write_back_costs, goal).Run();
 }
 
 }  // namespace qgpu::lower

@@ -32,9 +32,9 @@ struct SlotPlan {
   Place guard;  // kNone, kSlot or kRegister
   bool negate = false;
   bool pairs = false;  // of a shuffle: segments of two lanes
-  int value = -1;     // the IR value it computes; -1: none
-  int variable = -1;  // the phi variable it writes; -1: none
-  Source helper;      // what it only brings into reach of later slots; kNone: not a helper
+  int value = -1;      // the IR value it computes; -1: none
+  int variable = -1;   // the phi variable it writes; -1: none
+  Source helper;       // what it only brings into reach of later slots; kNone: not a helper
   int origin = -1;
 };
 
@@ -60,9 +60,11 @@ struct SchedulePlan {
 // Tokens that writing each value back takes, in half tokens.
 std::vector<int> WriteBackCosts(const IrFunction& function, const FlowGraph& flow, const LaunchFacts& facts);
 
-// `in_program_order` trades tokens for fewer registers.
+// What a schedule is chosen for. Few registers: close to the program's order. Few blocks: where the ROM is full.
+enum class PackingGoal { kFewTokens, kFewRegisters, kFewBlocks };
+
 SchedulePlan Schedule(const IrFunction& function, const FlowGraph& flow, const Layout& layout, const Liveness& live,
                       const PhiPlan& phis, const Selection& selection, const std::vector<int>& write_back_costs,
-                      bool in_program_order = false);
+                      PackingGoal goal = PackingGoal::kFewTokens);
 
 }  // namespace qgpu::lower

@@ -50,6 +50,7 @@ bool ExpectAgreementOrNoRoom(const std::string& body, uint32_t threads, uint64_t
     const bool no_room = comparison.difference.find("the ROM holds") != std::string::npos ||
                          comparison.difference.find(" are free") != std::string::npos;
     EXPECT_TRUE(no_room) << comparison.difference << body;
+    if (std::getenv("QGPU_SHOW_REFUSALS") != nullptr) printf("%s\n", comparison.difference.c_str());
     return false;
   }
   EXPECT_EQ(comparison.difference, "") << body;
