@@ -272,11 +272,9 @@ class WideExpander : public Expander {
     return math.Join({quotient, math.Select(overflows, math.Constant(0), sign)});
   }
 
-  // (a ^ s) - s, where s is 0 or all ones.
   static Pair Magnitude(PairMath& math, Pair a) {
-    const int sign = math.Op(IrOp::kSar, {a.high, math.Constant(31)});
-    const Pair flipped = {math.Op(IrOp::kXor, {a.low, sign}), math.Op(IrOp::kXor, {a.high, sign})};
-    return math.Difference(flipped, {sign, sign});
+    const int zero = math.Constant(0);
+    return math.Select(math.Test(Compare::kLtS, a.high, zero), math.Difference({zero, zero}, a), a);
   }
 
   // As for 32 bits, but turns are counted: comparing pairs takes more.
@@ -292,8 +290,12 @@ class WideExpander : public Expander {
     const Pair bits = quotient == nullptr ? Pair{} : loop.Variable(zero);
     const int turns = loop.Variable(before.Op(IrOp::kAdd, {shift, before.Constant(1)}));
     PairMath math = loop.Inside();
-    const int less = math.Compared(Compare::kLtU, rest, scaled);
-    *remainder = math.Select(less, rest, math.Difference(rest, scaled));
+    // A divisor of at most 2^63 differs from what is left by less than that, or by that from 0: a sign tells.
+    const Pair difference = math.Difference(rest, scaled);
+    const bool sign_tells = group.is_signed || !MayBeNegative(group.divisor);
+    const int less = sign_tells ? math.Test(Compare::kLtS, difference.high, math.Constant(0))
+                                : math.Compared(Compare::kLtU, rest, scaled);
+    *remainder = math.Select(less, rest, difference);
     if (quotient != nullptr) {
       const int bit = math.Select(less, math.Constant(0), math.Constant(1));
       const int carried = math.Op(IrOp::kShr, {bits.low, math.Constant(31)});

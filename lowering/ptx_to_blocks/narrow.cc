@@ -243,11 +243,11 @@ class Narrower {
       f_.at(value).args = {result, f_.Constant(Type::kPredicate, 0)};
       return;
     }
-    IrInstruction& out = f_.at(value);
-    out.args = {Low(in.args[0]), Low(in.args[1])};
+    const int low_a = Low(in.args[0]), low_b = Low(in.args[1]);  // may add constants: no reference survives that
+    f_.at(value).args = {low_a, low_b};
     // Where both fit int32 but not both are positive, the unsigned order of sign-extended values is that of their low
     // halves.
-    out.compare = as_unsigned ? Unsigned(in.compare) : in.compare;
+    f_.at(value).compare = as_unsigned ? Unsigned(in.compare) : in.compare;
   }
 
   IrFunction& f_;

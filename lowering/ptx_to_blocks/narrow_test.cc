@@ -132,6 +132,19 @@ TEST(Narrow, ComparisonOfWideValuesIsShortWhereTheyAreProvenSmall) {
   EXPECT_THAT(wide.text, HasSubstr("por"));
 }
 
+TEST(Narrow, ComparisonWithAConstantThatIsNew) {
+  for (int more = 0; more < 40; ++more) {  // the list of instructions grows at some of these
+    std::string body = "  ld.global.u32 %r2, [%rd1];\n";
+    for (int i = 0; i < more; ++i) body += fmt::format("  xor.b32 %r2, %r2, {};\n  add.s32 %r2, %r2, 1;\n", 1000 + i);
+    const Narrowed out =
+        NarrowBody(body +
+                   "  cvt.u64.u32 %rd3, %r2;\n  shr.u64 %rd3, %rd3, 31;\n  setp.ne.s64 %p1, %rd3, 50;\n"
+                   "  selp.u32 %r3, 3, 4, %p1;\n  st.global.u32 [%rd0], %r3;\n  ret;");
+    ASSERT_TRUE(out.status.ok()) << out.status;
+    EXPECT_THAT(out.text, Not(HasSubstr("zext"))) << more;
+  }
+}
+
 TEST(Narrow, ByteOfAnAlignedWordNeedsNoAddressArithmetic) {
   const Narrowed out = NarrowBody("  ld.global.u8 %r2, [%rd1+6];\n  st.global.u32 [%rd0], %r2;\n  ret;");
   ASSERT_TRUE(out.status.ok()) << out.status;

@@ -286,9 +286,9 @@ absl::Status Translator::Absolute(const PtxInstruction& in, const Row&) {
   QGPU_ASSIGN_OR_RETURN(int a, ReadOf(in, in.operands[1], type));
   a = Extend(a, type);
   int value;
-  if (type.bits == 64) {  // (a ^ s) - s, where s is 0 or all ones
-    const int sign = Emit(IrOp::kSar, Type::kI64, {a, Const32(63)});
-    value = Emit(IrOp::kSub, Type::kI64, {Emit(IrOp::kXor, Type::kI64, {a, sign}), sign});
+  if (type.bits == 64) {
+    const int zero = Constant(Type::kI64, 0), negative = Comparison(Compare::kLtS, a, zero);
+    value = Emit(IrOp::kSelect, Type::kI64, {negative, Emit(IrOp::kSub, Type::kI64, {zero, a}), a});
   } else {
     value = Emit32(IrOp::kMaxS, {a, Emit32(IrOp::kSub, {Const32(0), a})});
   }
