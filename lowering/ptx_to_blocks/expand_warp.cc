@@ -66,9 +66,10 @@ void WarpExpander::Barrier() {
 }
 
 void WarpExpander::Replace(int result) {
+  const int zero = Const(0);  // may add to the list: no reference survives that
   IrInstruction& step = f_.at(step_);
   step.op = IrOp::kAdd;  // a copy, which Simplify removes
-  step.args = {result, Const(0)};
+  step.args = {result, zero};
   step.immediate = 0;
 }
 
