@@ -231,14 +231,22 @@ class Analysis {
     }
   }
 
+  bool AllStay() const {
+    return std::none_of(leaving_.begin(), leaving_.end(), [&](int branch) { return LeavesOthersBehind(branch); });
+  }
+
   // A shuffle from one existing thread for all.
   bool IsBroadcast(const IrInstruction& in) const {
-    if (static_cast<ShuffleMode>(in.immediate) != ShuffleMode::kIndex) return false;
-    if (std::any_of(leaving_.begin(), leaving_.end(), [&](int branch) { return LeavesOthersBehind(branch); })) {
-      return false;
-    }
+    if (static_cast<ShuffleMode>(in.immediate) != ShuffleMode::kIndex || !AllStay()) return false;
     if (!f_.IsConstant(in.args[1]) || !f_.IsConstant(in.args[2])) return false;
     return (f_.at(in.args[2]).immediate & 0x1fff) == 0x1f && (f_.at(in.args[1]).immediate & 31) < shape_.Count();
+  }
+
+  // The same from a lane that every machine warp has.
+  bool IsLaneBroadcast(const IrInstruction& in) const {
+    if (in.immediate != static_cast<uint64_t>(ShuffleMode::kIndex) || !AllStay()) return false;
+    const uint64_t in_last_warp = shape_.Count() % kLanes;
+    return f_.IsConstant(in.args[1]) && (in_last_warp == 0 || f_.at(in.args[1]).immediate % kLanes < in_last_warp);
   }
 
   Spread Of(const IrInstruction& in) const {
@@ -262,8 +270,9 @@ class Analysis {
         return Worse(Spread::kByWarp, out_.block[in.block]);
       case IrOp::kShuffle:
         return IsBroadcast(in) ? out_.block[in.block] : Spread::kDivergent;
-      case IrOp::kMatchAny:
       case IrOp::kLaneShuffle:
+        return IsLaneBroadcast(in) ? Worse(Spread::kByWarp, out_.block[in.block]) : Spread::kDivergent;
+      case IrOp::kMatchAny:
         return Spread::kDivergent;
       default:
         if (HasSideEffect(in)) return Spread::kDivergent;

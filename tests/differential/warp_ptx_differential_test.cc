@@ -271,6 +271,26 @@ TEST(WarpPtx, LanesComeTogetherAgain) {
   }
 }
 
+// What all threads know alike, from a ballot, a broadcast or a uniform load, may decide about further steps.
+TEST(WarpPtx, StepsBehindBranchesThatAllTakeAlike) {
+  for (uint32_t threads : kAllThreads) {
+    for (const char* decision :
+         {"shfl.sync.idx.b32 %r1, %v, 0, 31, -1;", "setp.gt.s32 %p2, %v, 2; vote.sync.ballot.b32 %r1, %p2, -1;",
+          "ld.global.u32 %r1, [%in];", "setp.gt.s32 %p2, %v, 2; bar.red.popc.u32 %r1, 0, %p2;",
+          "match.all.sync.b32 %r1|%p2, %v, -1;"}) {
+      Kernel kernel;
+      kernel.block.x = threads;
+      kernel.body = std::string(decision) +
+                    "mov.u32 %r9, %r1; and.b32 %r2, %r1, 1; setp.eq.u32 %p3, %r2, 0; @%p3 bra OUT; "
+                    "shfl.sync.bfly.b32 %r9, %v, 1, 31, -1; vote.sync.ballot.b32 %r3, %p2, -1; add.u32 %r9, %r9, %r3; "
+                    "OUT: " +
+                    kStore;
+      for (uint64_t seed = 1; seed < 4; ++seed) ExpectAgreement(kernel, seed);
+      if (HasFailure()) return;
+    }
+  }
+}
+
 TEST(WarpPtx, SegmentsInsideOfCodeForSomeMachineWarps) {
   Kernel kernel;
   kernel.block.x = 16;
