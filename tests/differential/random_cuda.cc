@@ -100,6 +100,9 @@ class CudaWriter {
                          Any({"a", "b"}), e(), Any({"3", "15"}));
     }
     if (Uses(kRandomLocal, 5)) return fmt::format("l[({}) & 3]", e());
+    if (Uses(kRandomFar, 4)) {  // the first word, or where no engine has memory
+      return fmt::format("a[(({}) & {}) * {}]", e(), Any({"1", "7"}), Any({"100", "0x1000000", "-0x1000000"}));
+    }
     if (Uses(kRandomConstant, 5)) return fmt::format("{}[({}) & 7]", Any({"table", "bytes"}), e());
     if (Uses(kRandomCalls, 5)) return OneIn(3) ? fmt::format("f1({}, b)", e()) : fmt::format("f0({}, {})", e(), e());
     if (Uses(kRandomWide, 5)) {
@@ -250,6 +253,9 @@ class CudaWriter {
                     : fmt::format("((short*)o)[({}) & 3] = {};", Expression(1), Expression(1)));
     } else if (Uses(kRandomLocal, 3)) {
       Line(fmt::format("l[({}) & 3] {} {};", Expression(1), Any({"=", "+="}), Expression(1)));
+    } else if (Uses(kRandomFar, 6)) {
+      Line(fmt::format("if (({}) & 1) o[{}] = {};", Expression(1), Any({"200", "0x10000000", "-0x8000000"}),
+                       Expression(1)));
     } else if (Uses(kRandomSwitch, 2)) {
       Open(fmt::format("switch (({}) & 7) {{", Expression(1)));
       for (uint32_t k = 0, count = 2 + random_.Below(4); k < count; ++k) {
@@ -303,8 +309,8 @@ class CudaWriter {
 }  // namespace
 
 const char* RandomFeatureName(int bit) {
-  static constexpr const char* names[kRandomFeatures] = {"shared", "atomics", "warp",     "wide",  "division",
-                                                         "narrow", "local",   "constant", "calls", "switch"};
+  static constexpr const char* names[kRandomFeatures] = {"shared", "atomics",  "warp",  "wide",   "division", "narrow",
+                                                         "local",  "constant", "calls", "switch", "far"};
   return names[bit];
 }
 

@@ -47,6 +47,9 @@ void PrintFeatures(const Tally (&of_feature)[kRandomFeatures]) {
     printf("  %-9s %d agree, %d trap in both, %d do not fit\n", RandomFeatureName(bit), tally.agreed, tally.trapped,
            tally.refused);
     EXPECT_GT(tally.agreed, tally.refused) << RandomFeatureName(bit);
+    if (1u << bit == kRandomFar) {
+      EXPECT_GT(tally.trapped, 0);
+    }
   }
 }
 

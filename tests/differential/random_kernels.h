@@ -23,8 +23,9 @@ enum RandomFeature : unsigned {
   kRandomConstant = 128,
   kRandomCalls = 256,  // functions that are not inlined
   kRandomSwitch = 512,
+  kRandomFar = 1024,  // addresses that may lie outside of every buffer
 };
-inline constexpr int kRandomFeatures = 10;
+inline constexpr int kRandomFeatures = 11;
 const char* RandomFeatureName(int bit);
 
 struct RandomKernel {
