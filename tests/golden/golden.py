@@ -26,7 +26,7 @@ def arguments(launch):
         options += ["--arg", f"{argument['name']}={value or 'zeros:0'}"]
     for shape in ("grid", "block"):
         options += [f"--{shape}", ",".join(map(str, launch[shape]))]
-    return options
+    return options + ["--dynamic-shared", str(launch.get("dynamic_shared_bytes", 0))]
 
 
 def qgpu(build, command, source, launch, *more):
