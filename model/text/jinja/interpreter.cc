@@ -2,43 +2,16 @@
 
 #include <algorithm>
 
+#include "model/text/jinja/builtins.h"
 #include "model/text/jinja/filters.h"
 #include "model/text/jinja/methods.h"
 #include "model/text/jinja/operators.h"
 
 namespace qgpu::jinja {
 
-absl::StatusOr<std::vector<Value>> CallArguments::Bind(const std::string& function,
-                                                       std::initializer_list<std::string_view> parameters,
-                                                       size_t required) const {
-  std::vector<Value> values(parameters.size());
-  std::vector<bool> given(parameters.size());
-  if (positional.size() > parameters.size()) {
-    return Wrong(fmt::format("{}: {} arguments, of at most {}", function, positional.size(), parameters.size()));
-  }
-  for (size_t i = 0; i < positional.size(); ++i) {
-    values[i] = positional[i];
-    given[i] = true;
-  }
-  for (const auto& [name, value] : named) {
-    const auto place = std::find(parameters.begin(), parameters.end(), name);
-    const auto index = static_cast<size_t>(place - parameters.begin());
-    if (place == parameters.end())
-      return Wrong(fmt::format("{}: the argument \"{}\" is not supported", function, name));
-    if (given[index]) return Wrong(fmt::format("{}: the argument \"{}\" twice", function, name));
-    values[index] = value;
-    given[index] = true;
-  }
-  for (size_t i = 0; i < required; ++i) {
-    if (!given[i]) return Wrong(fmt::format("{}: the argument \"{}\" is missing", function, *(parameters.begin() + i)));
-  }
-  return values;
-}
-
 namespace {
 
 using Kind = Expression::Kind;
-constexpr int64_t kLongestRange = 100'000;  // Jinja's own
 
 struct Scope {
   const Scope* parent;
@@ -50,9 +23,7 @@ enum class Flow { kNext, kBreak, kContinue };
 class Interpreter {
  public:
   explicit Interpreter(const std::vector<std::pair<std::string, Value>>& variables) : root_{nullptr} {
-    for (const char* const name : {"range", "namespace", "dict", "raise_exception", "strftime_now"}) {
-      root_.variables[name] = Value(std::make_shared<Builtin>(name));
-    }
+    for (const char* const name : kBuiltins) root_.variables[name] = Value(std::make_shared<Builtin>(name));
     for (const auto& [name, value] : variables) root_.variables[name] = value;
   }
   // Namespaces may hold themselves.
@@ -194,12 +165,6 @@ class Interpreter {
     if (space == nullptr)
       return Wrong(fmt::format("\"{}\" is no namespace, its attributes cannot be set", statement.targets[0]));
     return SetAttribute(*space, statement.attribute, value);
-  }
-
-  static absl::Status SetAttribute(Namespace& space, const std::string& name, const Value& value) {
-    if (name.rfind('_', 0) == 0) return Wrong(fmt::format("the attribute \"{}\" of a namespace is not allowed", name));
-    space.attributes[name] = value;
-    return absl::OkStatus();
   }
 
   static Value Lookup(const std::string& name, const Scope& scope) {
@@ -357,7 +322,8 @@ class Interpreter {
       return value;
     }
     if (const auto* const macro = function.AsObject<MacroObject>()) return CallMacro(macro->macro, arguments);
-    if (const auto* const builtin = function.AsObject<Builtin>()) return CallBuiltin(builtin->name, arguments);
+    if (const auto* const builtin = function.AsObject<Builtin>())
+      return CallBuiltin(builtin->name, arguments, namespaces_, budget_);
     return Wrong(fmt::format("a {} cannot be called", function.TypeName()));
   }
 
@@ -394,63 +360,9 @@ class Interpreter {
     return Value(std::move(text));
   }
 
-  Result CallBuiltin(const std::string& name, const CallArguments& arguments) {
-    if (name == "range") return Range(arguments);
-    if (name == "raise_exception") {
-      QGPU_ASSIGN_OR_RETURN(const std::vector<Value> bound, arguments.Bind(name, {"message"}, 1));
-      QGPU_ASSIGN_OR_RETURN(const std::string message, ToText(bound[0]));
-      return Wrong(fmt::format("the template refuses this: {}", message));
-    }
-    if (name == "strftime_now")
-      return Wrong("strftime_now is not supported: what is rendered would depend on the time");
-    // namespace(..) and dict(..): of a dictionary and arguments by name.
-    auto dict = std::make_shared<Dict>();
-    if (arguments.positional.size() > 1 || (arguments.positional.size() == 1 && !arguments.positional[0].IsDict())) {
-      return Wrong(fmt::format("{}: a dictionary and arguments by name expected", name));
-    }
-    if (!arguments.positional.empty()) *dict = arguments.positional[0].AsDict();
-    QGPU_RETURN_IF_ERROR(budget_.ChargeElements(4 * (dict->entries.size() + arguments.named.size())));
-    for (const auto& [key, value] : arguments.named) dict->Set(Value(key), value);
-    if (name == "dict") {
-      Value value(std::shared_ptr<const Dict>(std::move(dict)));
-      QGPU_RETURN_IF_ERROR(CheckDepth(value));
-      return value;
-    }
-    const auto space = std::make_shared<Namespace>();
-    namespaces_.push_back(space);
-    for (const auto& [key, value] : dict->entries) {
-      if (!key.IsString()) return Wrong("namespace: names are strings");
-      QGPU_RETURN_IF_ERROR(SetAttribute(*space, key.AsString(), value));
-    }
-    return Value(std::static_pointer_cast<Object>(space));
-  }
-
-  Result Range(const CallArguments& arguments) {
-    int64_t bounds[3] = {0, 0, 1};
-    const std::vector<Value>& given = arguments.positional;
-    if (given.empty() || given.size() > 3 || !arguments.named.empty())
-      return Wrong("range: one to three whole numbers expected");
-    for (size_t i = 0; i < given.size(); ++i) {
-      QGPU_RETURN_IF_ERROR(CheckDefined(given[i]));
-      if (!given[i].IsInteger() && !given[i].IsBool()) return Wrong("range: one to three whole numbers expected");
-      bounds[given.size() == 1 ? 1 : i] = given[i].AsInteger();
-    }
-    const auto [start, stop, step] = bounds;
-    if (step == 0) return Wrong("range: the step is 0");
-    std::vector<Value> numbers;
-    for (int64_t i = start; step > 0 ? i < stop : i > stop;) {
-      if (static_cast<int64_t>(numbers.size()) == kLongestRange)
-        return Wrong(fmt::format("range: more than {} numbers", kLongestRange));
-      numbers.emplace_back(i);
-      if (__builtin_add_overflow(i, step, &i)) break;
-    }
-    QGPU_RETURN_IF_ERROR(budget_.ChargeElements(numbers.size()));
-    return Value::MakeList(std::move(numbers));
-  }
-
   Scope root_;
   Budget budget_;
-  std::vector<std::shared_ptr<Namespace>> namespaces_;
+  Namespaces namespaces_;
   int calls_ = 0;
   bool located_ = false;
 };
