@@ -138,7 +138,8 @@ uint32_t WidestBufferAccess(const Module& module) {
   uint32_t widest = 4;
   for (const Function& function : module.functions) {
     for (const Instruction& in : function.instructions) {
-      if (in.opcode != "ld" && in.opcode != "st" && in.opcode != "atom" && in.opcode != "red") continue;
+      static constexpr std::string_view kAccesses[] = {"ld", "ldu", "st", "atom", "red"};
+      if (std::find(std::begin(kAccesses), std::end(kAccesses), in.opcode) == std::end(kAccesses)) continue;
       uint32_t bits = 0, elements = 1;
       bool other_space = false;
       for (const std::string& modifier : in.modifiers) {

@@ -311,6 +311,7 @@ const std::vector<Translator::Row>& Translator::Table() {
       {"selp", &Translator::SelectByPredicate},
       {"slct", &Translator::SelectBySign},
       {"ld", &Translator::Load},
+      {"ldu", &Translator::Load},
       {"st", &Translator::Store},
       {"atom", &Translator::Atomic},
       {"red", &Translator::Atomic},

@@ -79,6 +79,7 @@ const std::unordered_map<std::string_view, FunctionTranslator::Handler>& Functio
       {"cvt", &F::Cvt},
       {"ld", &F::Ld},
       {"ldu", &F::Ld},
+      {"ldu", &F::Ld},
       {"st", &F::St},
       {"atom", &F::Atom},
       {"red", &F::Red},

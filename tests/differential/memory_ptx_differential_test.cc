@@ -149,7 +149,7 @@ TEST(MemoryPtx, Vectors) {
 
 TEST(MemoryPtx, ModifiersThatOrderOrHint) {
   for (const char* load : {"ld.volatile.global", "ld.relaxed.gpu.global", "ld.acquire.cta.global", "ld.global.nc",
-                           "ld.global.ca", "ld.global.cg", "ld.global.cs", "ld.global.lu", "ld.global.cv",
+                           "ldu.global", "ld.global.ca", "ld.global.cg", "ld.global.cs", "ld.global.lu", "ld.global.cv",
                            "ld.weak.global", "ld.global.L1::evict_last", "ld.global.ca.nc", "ld.global.L2::128B"}) {
     for (const char* store : {"st.volatile.global", "st.relaxed.sys.global", "st.release.gpu.global", "st.global.wb",
                               "st.global.wt", "st.weak.global"}) {
