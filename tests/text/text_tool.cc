@@ -5,6 +5,9 @@
 //                                   {"ids": .., "skip": bool} -> {"text": .., "stream": ..}
 //   text_tool render DIRECTORY      {variables} -> {"text": ..}
 //   text_tool templates             {"template": .., "variables": {..}} -> {"text": ..}
+//   text_tool sample                {"logits": .., "temperature": .., "top_k": .., "top_p": .., "seed": .., "draws":
+//   ..}
+//                                   -> {"ids": ..}
 //   text_tool split PATTERN         {"text": ..} -> {"pieces": ..}
 //   text_tool nfc                   {"text": ..} -> {"text": ..}
 //   text_tool words                 {"first": .., "last": ..} -> {"word": [code points], "space": [code points]}
@@ -15,6 +18,7 @@
 
 #include "model/text/chat_template.h"
 #include "model/text/detokenizer.h"
+#include "model/text/sampling.h"
 #include "model/text/split_pattern.h"
 #include "model/text/tokenizer.h"
 #include "model/text/unicode.h"
@@ -87,6 +91,23 @@ absl::StatusOr<ordered_json> ParseAndRender(const ordered_json& request) {
   return Rendered(*chat_template, request["variables"]);
 }
 
+absl::StatusOr<ordered_json> Sample(const ordered_json& request) {
+  SamplingOptions options;
+  options.temperature = request["temperature"].get<double>();
+  options.top_k = request["top_k"].get<int64_t>();
+  options.top_p = request["top_p"].get<double>();
+  options.seed = request["seed"].get<uint64_t>();
+  QGPU_RETURN_IF_ERROR(CheckSamplingOptions(options));
+  Sampler sampler(options);
+  const auto logits = request["logits"].get<std::vector<float>>();
+  std::vector<int32_t> ids;
+  for (int64_t draws = request["draws"].get<int64_t>(); draws > 0; --draws) {
+    QGPU_ASSIGN_OR_RETURN(const int32_t id, sampler.Next(logits));
+    ids.push_back(id);
+  }
+  return ordered_json{{"ids", ids}};
+}
+
 int Fail(const absl::Status& status) {
   std::cout << Error(status).dump() << "\n";
   return 2;
@@ -96,6 +117,7 @@ int Main(const std::vector<std::string>& arguments) {
   const std::string command = arguments.empty() ? "" : arguments[0];
   if (command == "nfc") return AnswerLines(Nfc);
   if (command == "words") return AnswerLines(Words);
+  if (command == "sample") return AnswerLines(Sample);
   if (command == "templates") return AnswerLines(ParseAndRender);
   if (arguments.size() == 2 && command == "render") {
     const auto chat_template = ChatTemplate::Open(arguments[1]);
