@@ -97,6 +97,7 @@ absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   ExpandBitLoops(function);
   Simplify(function);
   while (ShareByteIndices(function)) Simplify(function);
+  QGPU_RETURN_IF_ERROR(CheckSize(function, input.geometry));
   LowerPredicatePhis(function);
   LoweredBlocks out;
   QGPU_ASSIGN_OR_RETURN(out.program, PackBestVariant(function, facts, input.geometry, layout));

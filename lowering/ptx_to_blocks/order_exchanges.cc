@@ -84,13 +84,12 @@ int WarpExpander::CountConflicts() const {
 
 std::vector<int> WarpExpander::Conflicting(int store) const {
   std::vector<int> found;
+  std::vector<bool> wanted(f_.instructions.size(), false);
+  for (const Exchange& exchange : exchanges_) {
+    for (int load : exchange.loads) wanted[load] = SetOf(load) == SetOf(store);
+  }
   const auto take = [&](auto first, auto last) {
-    for (; first != last; ++first) {
-      for (const Exchange& exchange : exchanges_) {
-        const bool is_load = std::find(exchange.loads.begin(), exchange.loads.end(), *first) != exchange.loads.end();
-        if (is_load && SetOf(*first) == SetOf(store)) found.push_back(*first);
-      }
-    }
+    std::copy_if(first, last, std::back_inserter(found), [&](int value) { return wanted[value]; });
   };
   const FlowGraph flow = AnalyzeFlow(f_);
   const int home = f_.at(store).block;
