@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -115,8 +116,8 @@ struct IrInstruction {
   uint8_t bytes = 4;                      // kStore: 1 and 2 until ExpandMemory; kAtomic: 2, 4 or 8
   uint8_t alignment = 4;                  // of a memory access's address: 8 and 16 until CheckAccesses
   SpillRole spill = SpillRole::kNone;
-  int origin = -1;                        // index into IrFunction::origins
-  int block = -1;                         // where it is; -1: deleted, or a constant or special (which have no place)
+  int origin = -1;  // index into IrFunction::origins
+  int block = -1;   // where it is; -1: deleted, or a constant or special (which have no place)
 };
 
 enum class TerminatorKind : uint8_t { kJump, kBranch, kExit, kBarrier };
@@ -138,8 +139,8 @@ struct IrBlock {
 };
 
 struct IrFunction {
-  std::vector<IrInstruction> instructions;
-  std::vector<IrBlock> blocks;  // 0 is the entry; unreachable ones may remain, see ReversePostOrder
+  std::deque<IrInstruction> instructions;  // references survive when more are added
+  std::vector<IrBlock> blocks;             // 0 is the entry; unreachable ones may remain, see ReversePostOrder
   std::vector<SlotOrigin> origins;
   std::string source = "PTX";  // the PTX file's name, for messages
 
