@@ -3,6 +3,7 @@
 #include "lowering/compile.h"
 #include "lowering/ptx_cache/ptx_cache.h"
 #include "machine/interpreter/interpreter.h"
+#include "machine/isa/trap_report.h"
 #include "oracle/native_cpu/native_cpu.h"
 
 namespace qgpu {
@@ -53,11 +54,12 @@ Comparison CompareEngines(const LaunchSpec& spec, const std::function<void(Progr
   out.only_native_trapped = !out.machine_trapped && native_trapped;
   if (run.end == LaunchEnd::kBudget && native->end == NativeEnd::kTimeout) return out;  // neither ends
   if (run.end != LaunchEnd::kDone || native->end != NativeEnd::kDone) {
-    out.difference = fmt::format("interpreter: {}, native-cpu: {} {}",
-                                 run.end == LaunchEnd::kDone   ? "done"
-                                 : run.end == LaunchEnd::kTrap ? "trap"
-                                                               : "token budget spent",
-                                 NativeEndName(native->end), native->message);
+    out.difference =
+        fmt::format("interpreter: {}, native-cpu: {} {}",
+                    run.end == LaunchEnd::kDone   ? "done"
+                    : run.end == LaunchEnd::kTrap ? DescribeTrap(*run.trap, lowered->launch.program, ".ptx")
+                                                  : "token budget spent",
+                    NativeEndName(native->end), native->message);
   } else {
     out.difference = FirstDifference(run, lowered->arena_words, *native);
   }
