@@ -111,6 +111,42 @@ TEST(ArithmeticPtxDifferential, PtxasTakesEveryForm) {
       "");
 }
 
+// An index of 64 bits from memory: an address traps unless all of its bits say a word of the buffer.
+TEST(ArithmeticPtxDifferential, AddressesOfSixtyFourBitsTrapWhereTheyMust) {
+  constexpr const char* kText =
+      ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry k(.param .u64 out, .param .u64 in)\n{\n"
+      "  .reg .b32 %r<3>;\n  .reg .b64 %d<4>;\n  ld.param.u64 %d0, [out];\n  ld.param.u64 %d1, [in];\n"
+      "  ld.global.u32 %r0, [%d1];\n  ld.global.u32 %r1, [%d1+4];\n  mov.b64 %d2, {%r0, %r1};\n"
+      "  shl.b64 %d2, %d2, 2;\n  add.s64 %d3, %d0, %d2;\n  st.global.u32 [%d3+4], 7;\n  ret;\n}\n";
+  const std::pair<uint64_t, bool> indices[] = {{0, false},
+                                               {3, false},
+                                               {~uint64_t{0}, false},       // -1
+                                               {uint64_t{1} << 62, false},  // times 4 is 0
+                                               {(uint64_t{1} << 62) + 2, false},
+                                               {uint64_t{1} << 30, true},  // times 4 is 2^32
+                                               {(uint64_t{1} << 30) + 1, true},
+                                               {uint64_t{1} << 61, true},
+                                               {0 - (uint64_t{1} << 30), true},
+                                               {1000, true},
+                                               {0xffffffffu, true},
+                                               {0x7fffffffu, true}};
+  for (const auto& [index, traps] : indices) {
+    LaunchSpec spec;
+    spec.source = {"address.ptx", kText, SourceLanguage::kPtx};
+    spec.kernel = std::string("k");
+    for (const char* name : {"out", "in"}) {
+      KernelArgument argument;
+      argument.name = name;
+      argument.kind = KernelArgument::Kind::kBuffer;
+      argument.words = {static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 1, 2, 3};
+      spec.arguments.push_back(argument);
+    }
+    const Comparison comparison = CompareEngines(spec);
+    EXPECT_EQ(comparison.difference, "") << index;
+    EXPECT_EQ(comparison.machine_trapped, traps) << index;
+  }
+}
+
 // What device code calls, compiled from CUDA: each expression on words a, b and c and 64-bit values x, y.
 constexpr const char* kCudaExpressions[] = {
     "min((int)a, (int)b)",
