@@ -1,10 +1,7 @@
 #include "lowering/ptx_to_blocks/expand_warp.h"
 
 #include <algorithm>
-#include <limits>
-#include <optional>
 
-#include "lowering/ptx_to_blocks/ranges.h"
 #include "lowering/ptx_to_blocks/warp_expander.h"
 
 namespace qgpu::lower {
@@ -125,40 +122,6 @@ int WarpExpander::Load(Exchange& exchange, int address) {
   return load;
 }
 
-namespace {
-
-// What a comparison of numbers within these bounds gives, where it is always the same.
-std::optional<bool> KnownComparison(Compare compare, const Range& a, const Range& b) {
-  if (a.empty() || b.empty()) return std::nullopt;
-  const bool same_order = a.low >= 0 && b.low >= 0;  // signed and unsigned
-  const auto less = [&](const Range& x, const Range& y, bool or_equal) -> std::optional<bool> {
-    if (or_equal ? x.high <= y.low : x.high < y.low) return true;
-    if (or_equal ? x.low > y.high : x.low >= y.high) return false;
-    return std::nullopt;
-  };
-  switch (compare) {
-    case Compare::kLtU:
-    case Compare::kLtS:
-      return compare == Compare::kLtS || same_order ? less(a, b, false) : std::nullopt;
-    case Compare::kLeU:
-    case Compare::kLeS:
-      return compare == Compare::kLeS || same_order ? less(a, b, true) : std::nullopt;
-    case Compare::kGtU:
-    case Compare::kGtS:
-      return compare == Compare::kGtS || same_order ? less(b, a, false) : std::nullopt;
-    case Compare::kGeU:
-    case Compare::kGeS:
-      return compare == Compare::kGeS || same_order ? less(b, a, true) : std::nullopt;
-    case Compare::kEq:
-    case Compare::kNe:
-      if (a.high < b.low || b.high < a.low) return compare == Compare::kNe;
-      return std::nullopt;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
 bool HasCommonSteps(const IrFunction& function) {
   for (const IrBlock& block : function.blocks) {
     for (int value : block.instructions) {
@@ -171,36 +134,6 @@ bool HasCommonSteps(const IrFunction& function) {
 absl::Status ExpandWarp(IrFunction& function, const Dim3& grid, const Dim3& block, MemoryLayout& layout) {
   if (!HasCommonSteps(function)) return absl::OkStatus();
   return WarpExpander(function, grid, block, layout).Run();
-}
-
-bool FoldByShape(IrFunction& function, const Dim3& grid, const Dim3& block) {
-  LaunchFacts facts;  // no arguments
-  facts.grid = grid;
-  facts.block = block;
-  facts.token_budget = std::numeric_limits<int64_t>::max();
-  const std::vector<Range> ranges = AnalyzeRanges(function, AnalyzeFlow(function), facts);
-  bool changed = false;
-  for (const IrBlock& at : function.blocks) {
-    for (int value : at.instructions) {
-      const IrInstruction in = function.at(value);
-      if (in.op == IrOp::kCompare && function.at(in.args[0]).type == Type::kI32) {
-        const Range &a = ranges[in.args[0]], &b = ranges[in.args[1]];
-        const std::optional<bool> known = KnownComparison(in.compare, a, b);
-        if (!known) continue;
-        function.at(value).op = IrOp::kPredOr;  // a copy, which Simplify removes
-        const int constant = function.Constant(Type::kPredicate, *known);
-        function.at(value).args = {constant, constant};
-        changed = true;
-      } else if (in.type == Type::kI32 && (in.op == IrOp::kShr || in.op == IrOp::kSar || in.op == IrOp::kAnd) &&
-                 ranges[value].low == ranges[value].high) {
-        const int constant = function.Constant(Type::kI32, static_cast<uint64_t>(ranges[value].low));
-        function.at(value).op = IrOp::kOr;
-        function.at(value).args = {constant, constant};
-        changed = true;
-      }
-    }
-  }
-  return changed;
 }
 
 absl::Status CheckLanesTogether(const IrFunction& function, const FlowGraph& flow, const Dim3& block) {

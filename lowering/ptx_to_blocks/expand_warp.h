@@ -17,10 +17,6 @@ namespace qgpu::lower {
 // the line; kInvalidArgument where memory has not enough words. Runs on 32-bit values; Simplify afterwards.
 absl::Status ExpandWarp(IrFunction& function, const Dim3& grid, const Dim3& block, MemoryLayout& layout);
 
-// What the shape of the launch says about comparisons and values: thread numbers are bounded. For kernels with common
-// steps, where it matters whether a branch parts threads. True where something changed.
-bool FoldByShape(IrFunction& function, const Dim3& grid, const Dim3& block);
-
 bool HasCommonSteps(const IrFunction& function);
 
 // Whether in this final form all kLaneShuffle and kLaneBallot run with all lanes of a machine warp in one pass; an

@@ -89,7 +89,8 @@ absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   if (FoldByRanges(function, facts)) Simplify(function);
   DropNeedlessSerial(function);
   if (HasCommonSteps(function)) {
-    while (FoldByShape(function, input.grid, input.block)) Simplify(function);
+    // Whether a branch parts threads matters here.
+    for (int round = 0; round < 4 && FoldByRanges(function, facts); ++round) Simplify(function);
     QGPU_RETURN_IF_ERROR(ExpandWarp(function, input.grid, input.block, layout));
     Simplify(function);
   }

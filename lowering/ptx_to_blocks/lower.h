@@ -1,7 +1,8 @@
 // PTX to machine blocks: the stages of this directory in their order. Entry: LowerToBlocks.
 //
-//   Translate -> Simplify -> Narrow -> loop variables, short branches (strength, if_convert) -> Select -> Schedule ->
-//   Emit
+//   InlineCalls -> Translate -> Simplify -> Narrow -> ExpandWarp, ExpandDivisions and their like -> loop variables,
+//   short branches (strength, if_convert) -> Select -> Schedule -> Emit, the last three in several variants and with
+//   spilling where it must be (best_variant)
 #pragma once
 
 #include <vector>

@@ -46,7 +46,9 @@ absl::StatusOr<int> Translator::ReadSpecial(const PtxInstruction& in, const Oper
   if (name == "%nwarpid") return Const32(1);
   if (name == "%dynamic_smem_size") return Const32(layout_.dynamic_shared_bytes());
   if (name.rfind("%lanemask_", 0) == 0) return LaneMask(name.substr(10));
+  if (name == "%dynamic_smem_size") return Const32(layout_.dynamic_shared_bytes());
   static const std::map<std::string, std::string> reasons = {
+      {"%total_smem_size", "a device rounds it up as it likes"},
       {"%smid", "there are no multiprocessors to number"},
       {"%nsmid", "there are no multiprocessors to number"},
       {"%gridid", "launches have no numbers"},

@@ -307,7 +307,8 @@ TEST(WarpPtx, SpecialRegisters) {
   const char* names[] = {"%tid.x",       "%tid.y",       "%tid.z",       "%tid.w",       "%ntid.x",
                          "%ntid.y",      "%ntid.z",      "%ctaid.x",     "%ctaid.w",     "%nctaid.x",
                          "%nctaid.z",    "%laneid",      "%warpid",      "%nwarpid",     "%lanemask_eq",
-                         "%lanemask_le", "%lanemask_lt", "%lanemask_ge", "%lanemask_gt", "WARP_SZ"};
+                         "%lanemask_le", "%lanemask_lt", "%lanemask_ge", "%lanemask_gt", "%dynamic_smem_size",
+                         "WARP_SZ"};
   for (const Dim3& block : {Dim3{1, 1, 1}, Dim3{5, 1, 1}, Dim3{32, 1, 1}, Dim3{3, 2, 3}, Dim3{4, 2, 1}}) {
     for (const char* name : names) {
       Kernel kernel;
