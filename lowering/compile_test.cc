@@ -62,6 +62,32 @@ TEST(Compile, LaysOutTheArenaAndTheParameters) {
   EXPECT_THAT(std::vector<uint32_t>(run.state.memory.begin() + 1, run.state.memory.begin() + 4), ElementsAre(6, 7, 8));
 }
 
+TEST(Compile, VariablesLieBehindTheArenaWhichIsAlignedForWideAccesses) {
+  std::string text = kAddOne;
+  text.replace(text.find("add.s32 %r3, %r3, 1;"), 20, "ld.const.u32 %r3, [c]; st.shared.u32 [s], %r3;");
+  text.insert(text.find(".visible"), ".const .u32 c = 9;\n.extern .shared .align 4 .b8 s[];\n");
+  LaunchSpec spec = AddOne(text.c_str());
+  spec.dynamic_shared_bytes = 8;
+  absl::StatusOr<LoweredKernel> lowered = CompileKernel(spec);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  EXPECT_EQ(lowered->arena_words, 7u);
+  ASSERT_EQ(lowered->launch.memory.size(), 124u);  // shared memory, which is last, begins with zeros
+  EXPECT_EQ(lowered->launch.memory[123], 9u);
+  text.replace(text.find("ld.const.u32 %r3, [c];"), 22, "ld.v2.u32 {%r2, %r3}, [%rd2];");
+  spec = AddOne(text.c_str());
+  spec.dynamic_shared_bytes = 8;
+  spec.arguments[1] = Buffer("a", {5, 6, 7, 8});
+  lowered = CompileKernel(spec);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  EXPECT_THAT(lowered->byte_address, ElementsAre(4, 16, 0));
+  spec.arguments[0] = Buffer("out", {1});
+  lowered = CompileKernel(spec);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  EXPECT_THAT(lowered->byte_address, ElementsAre(4, 8, 0));
+  spec.dynamic_shared_bytes = 500;
+  ExpectRefused(spec, absl::StatusCode::kInvalidArgument, "needs 131 words: arena 6, shared 125; the memory holds 126");
+}
+
 TEST(Compile, ArgumentsByPositionAndByName) {
   LaunchSpec spec = AddOne();
   std::swap(spec.arguments[0], spec.arguments[2]);  // by name: the order does not matter
@@ -93,8 +119,8 @@ TEST(Compile, RefusesWhatDoesNotFit) {
 
 TEST(Compile, NamesTheInstructionItCannotLower) {
   std::string text = kAddOne;
-  text.replace(text.find("add.s32 %r3, %r3, 1;"), 20, "rem.s32 %r3, %r3, 3;");
-  ExpectRefused(AddOne(text.c_str()), absl::StatusCode::kUnimplemented, "t.ptx:18: rem.s32 %r3, %r3, 3;");
+  text.replace(text.find("add.s32 %r3, %r3, 1;"), 20, "cvt.rn.f32.s32 %r3, %r3;");
+  ExpectRefused(AddOne(text.c_str()), absl::StatusCode::kUnimplemented, "t.ptx:18: cvt.rn.f32.s32 %r3, %r3;");
 }
 
 TEST(Compile, DisassemblyShowsBlockSlotInstructionAndPtxLine) {

@@ -442,7 +442,7 @@ TEST(NativeCpuLaunch, ChecksArgumentsAndShapes) {
   spec.arguments[0].kind = spec.arguments[1].kind = KernelArgument::Kind::kBuffer;
   EXPECT_EQ(status_of(spec), "");
   spec.arguments[2].scalar = uint64_t{1} << 32;
-  EXPECT_THAT(status_of(spec), HasSubstr("4294967296 does not fit the 4 bytes of the parameter n"));
+  EXPECT_THAT(status_of(spec), HasSubstr("4294967296 does not fit the 4 bytes of the kernel's parameter"));
   spec.arguments[2].scalar = static_cast<uint64_t>(-1);
   EXPECT_EQ(status_of(spec), "");
   spec.arguments[2].kind = KernelArgument::Kind::kBuffer;
