@@ -212,6 +212,7 @@ class WideExpander : public Expander {
     if (group.is_signed && !MayBeNegative(group.dividend) && !MayBeNegative(group.divisor)) group.is_signed = false;
     if (Within(group, 0, kMaxU32)) return In32Bits(group, false);
     if (group.is_signed && Within(group, kMin32, kMax32)) return In32Bits(group, true);
+    if (f_.IsConstant(group.divisor) && DivideByConstant(group)) return;
     LoopWriter loop(f_, group.first);
     const Pair divisor = loop.Before().Split(group.divisor);
     const Pair dividend = loop.Before().Split(group.dividend);
@@ -238,6 +239,52 @@ class WideExpander : public Expander {
       remainder_value = math.Join(remainder);
     }
     Replace(group, quotient_value, remainder_value);
+  }
+
+  // As the upper half of a product with ceil(2^(64 + s) / divisor), where that has 64 bits and is exact: its error
+  // times the greatest dividend stays below 2^(64 + s).
+  bool DivideByConstant(const Group& group) {
+    using Unsigned = unsigned __int128;
+    const Range range = RangeOf(group.dividend);
+    const auto number = static_cast<int64_t>(f_.at(group.divisor).immediate);
+    const bool negative_divisor = group.is_signed && number < 0;
+    const uint64_t divisor = negative_divisor ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+    const uint64_t greatest = group.is_signed  ? uint64_t{1} << 63
+                              : range.low >= 0 ? static_cast<uint64_t>(range.high)
+                                               : ~uint64_t{0};
+    if (divisor < 2) return false;
+    int s = 0;
+    Unsigned factor = 0;
+    for (; s < 64; ++s) {
+      const Unsigned power = Unsigned{1} << (64 + s);
+      factor = (power + divisor - 1) / divisor;
+      if ((factor * divisor - power) * greatest < power && factor >> 64 == 0) break;
+    }
+    if (s == 64) return false;
+    const auto op = [&](IrOp op, std::vector<int> args) {
+      return InFrontOf(group.first, op, Type::kI64, std::move(args));
+    };
+    const int zero = f_.Constant(Type::kI64, 0);
+    int magnitude = group.dividend, below_zero = -1;
+    if (group.is_signed) {
+      below_zero = InFrontOf(group.first, IrOp::kCompare, Type::kPredicate, {group.dividend, zero}, Compare::kLtS);
+      magnitude = op(IrOp::kSelect, {below_zero, op(IrOp::kSub, {zero, magnitude}), magnitude});
+    }
+    const bool is_power = std::has_single_bit(divisor);
+    const auto shift = static_cast<uint64_t>(is_power ? std::countr_zero(divisor) : s);
+    if (!is_power) {
+      magnitude = op(IrOp::kMulHighU, {magnitude, f_.Constant(Type::kI64, static_cast<uint64_t>(factor))});
+    }
+    int quotient = op(IrOp::kShr, {magnitude, f_.Constant(Type::kI32, shift)});
+    if (group.is_signed) {
+      const int negative = op(IrOp::kSub, {zero, quotient});
+      quotient = op(IrOp::kSelect,
+                    {below_zero, negative_divisor ? quotient : negative, negative_divisor ? negative : quotient});
+    }
+    const int remainder =
+        group.remainders.empty() ? -1 : op(IrOp::kSub, {group.dividend, op(IrOp::kMul, {quotient, group.divisor})});
+    Replace(group, quotient, remainder);
+    return true;
   }
 
   // Both operands are known to be 32-bit numbers.

@@ -64,8 +64,15 @@ class Forms {
       Add(fmt::format("div.s32 {{D32}}, {{S32}}, {};", divisor));
       Add(fmt::format("rem.s32 {{D32}}, {{S32}}, {};", divisor));
     }
-    Add("div.s64 {D64}, {S64}, 10;");
-    Add("rem.u64 {D64}, {S64}, 4096;");
+    for (const char* divisor : {"3", "7", "10", "1000000007", "4096", "9223372036854775807", "0", "1"}) {
+      Add(fmt::format("div.u64 {{D64}}, {{S64}}, {};", divisor));
+      Add(fmt::format("rem.u64 {{D64}}, {{S64}}, {};", divisor));
+      Add(fmt::format("div.s64 {{D64}}, {{S64}}, {};", divisor));
+    }
+    for (const char* divisor : {"-1", "-10", "64", "-9223372036854775808", "5"}) {
+      Add(fmt::format("div.s64 {{D64}}, {{S64}}, {};", divisor));
+      Add(fmt::format("rem.s64 {{D64}}, {{S64}}, {};", divisor));
+    }
     // 64-bit ones that are known to be small.
     Add("cvt.u64.u32 %x64, {S32}; cvt.u64.u32 %y64, {S32}; div.u64 {D64}, %x64, %y64; rem.u64 {D64}, %x64, %y64;");
     Add("cvt.s64.s32 %x64, {S32}; cvt.s64.s32 %y64, {S32}; div.s64 {D64}, %x64, %y64; rem.s64 {D64}, %x64, %y64;");
