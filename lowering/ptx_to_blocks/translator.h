@@ -77,6 +77,10 @@ inline std::optional<Type> RegisterTypeOf(const std::string& name) {
   return TypeOf(type);
 }
 
+// The state space among the modifiers; what says in which order and for whom accesses happen goes.
+std::optional<ptx::Space> TakeSpace(Modifiers& modifiers);
+void TakeOrder(Modifiers& modifiers);
+
 // A barrier of the whole thread block that gives no result.
 inline bool IsPlainBarrier(const PtxInstruction& in) {
   return (in.opcode == "bar" || in.opcode == "barrier") && in.Has("sync") && !in.Has("warp");
