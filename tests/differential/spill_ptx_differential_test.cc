@@ -85,6 +85,28 @@ TEST(SpillPtx, ManyValuesAtOnce) {
   }
 }
 
+// Serial blocks, whose lanes run one by one, and exchanges between threads, with values in memory around them.
+TEST(SpillPtx, AroundAtomicsAndExchanges) {
+  for (int count : {14, 16, 17}) {
+    for (uint32_t threads : {1u, 3u, 6u}) {
+      std::string body = "mov.u32 %r0, %v;\n", end;
+      for (int i = 1; i < count; ++i) body += fmt::format("mad.lo.u32 %r{0}, %r{1}, %r{1}, {0};\n", i, i - 1);
+      for (int i = count; i-- > 0;) end += fmt::format("add.u32 %h, %h, %r{}; shl.b32 %h, %h, 1;\n", i);
+      ExpectAgreement(body +
+                          "st.global.u32 [%o], %t; atom.global.add.u32 %r60, [%o], %r3; "
+                          "atom.global.max.u32 %r61, [%o], %r5; add.u32 %h, %r60, %r61;\n" +
+                          end,
+                      threads);
+      ExpectAgreement(body +
+                          "shfl.sync.bfly.b32 %r60, %r3, 1, 31, -1; shfl.sync.down.b32 %r61, %r5, 5, 31, -1; "
+                          "add.u32 %h, %r60, %r61;\n" +
+                          end,
+                      threads);
+      if (HasFailure()) return;
+    }
+  }
+}
+
 // All variables of a loop change places in every turn.
 TEST(SpillPtx, LoopsThatRotate) {
   for (int count : {2, 4, 5, 6, 8, 11, 13, 16, 19}) {
