@@ -12,9 +12,9 @@ bool IsShortSide(const IrFunction& function, const FlowGraph& flow, int side, in
   if (flow.predecessors[side] != std::vector<int>{head} || block.end.kind != TerminatorKind::kJump) return false;
   if (block.serial) return false;
   if (static_cast<int>(block.instructions.size()) > kMaxPredicatedInstructions) return false;
-  return std::all_of(block.instructions.begin(), block.instructions.end(),
-                     [&](int value) { return function.at(value).op != IrOp::kPhi && function.at(value).guard < 0 &&
-                                                       !IsConvergent(function.at(value).op); });
+  return std::all_of(block.instructions.begin(), block.instructions.end(), [&](int value) {
+    return function.at(value).op != IrOp::kPhi && function.at(value).guard < 0 && !IsConvergent(function.at(value).op);
+  });
 }
 
 class Converter {
