@@ -10,7 +10,8 @@ constexpr int kVariables = 4;
 
 // Atomics on one word commute only among themselves, so each has its own.
 constexpr char kPrelude[] =
-    "#define C_ADD (&c[0])\n#define C_MAX (&c[1])\n#define C_MIN (&c[2])\n#define C_AND (&c[3])\n"
+    "#define ALL 0xffffffff\n#define C_ADD (&c[0])\n#define C_MAX (&c[1])\n#define C_MIN (&c[2])\n#define C_AND "
+    "(&c[3])\n"
     "#define C_OR (&c[4])\n#define C_XOR (&c[5])\n#define C_UMAX ((unsigned*)&c[6])\n#define C_INC ((unsigned*)&c[7])\n"
     "__constant__ int table[8] = {3, -1, 0, 7, 0x7fffffff, 100, -65536, 12};\n"
     "__constant__ unsigned char bytes[8] = {0, 255, 1, 128, 127, 9, 64, 2};\n"
@@ -200,19 +201,19 @@ class CudaWriter {
     const std::string x = Variable(), y = Variable();
     switch (random_.Below(7)) {
       case 0:
-        return Line(fmt::format("{} = __shfl_xor_sync(0xffffffff, {}, {});", x, y, Any({"1", "2", "3", "4", "8"})));
+        return Line(fmt::format("{} = __shfl_xor_sync(ALL, {}, {});", x, y, Any({"1", "2", "3", "4", "8"})));
       case 1:
-        return Line(fmt::format("{} += __shfl_{}_sync(0xffffffff, {}, {}, {});", x, Any({"down", "up"}), y,
+        return Line(fmt::format("{} += __shfl_{}_sync(ALL, {}, {}, {});", x, Any({"down", "up"}), y,
                                 Any({"1", "2", "4", "(n & 7)"}), Any({"2", "4", "8", "32"})));
       case 2:
-        return Line(fmt::format("{} ^= __shfl_sync(0xffffffff, {}, {}, {});", x, y, OneIn(2) ? "0" : Expression(1),
-                                Any({"4", "32"})));
+        return Line(
+            fmt::format("{} ^= __shfl_sync(ALL, {}, {}, {});", x, y, OneIn(2) ? "0" : Expression(1), Any({"4", "32"})));
       case 3:
-        return Line(fmt::format("{} += __ballot_sync(0xffffffff, {});", x, Condition(1)));
+        return Line(fmt::format("{} += __ballot_sync(ALL, {});", x, Condition(1)));
       case 4:
-        return Line(fmt::format("{} += {}(0xffffffff, {});", x, Any({"__any_sync", "__all_sync"}), Condition(1)));
+        return Line(fmt::format("{} += {}(ALL, {});", x, Any({"__any_sync", "__all_sync"}), Condition(1)));
       case 5:
-        return Line(fmt::format("{} += __match_any_sync(0xffffffff, ({}) & 3);", x, y));
+        return Line(fmt::format("{} += __match_any_sync(ALL, ({}) & 3);", x, y));
       default:
         return Line(fmt::format("{} += {};", x, Any({"__syncthreads_count(x0 > n)", "__syncthreads_or(x1 == 0)"})));
     }
