@@ -30,8 +30,12 @@ class Converter {
       const bool short_other = IsShortSide(f_, flow_, end.other, head);
       const int after_taken = short_taken ? f_.blocks[end.target].end.target : -1;
       const int after_other = short_other ? f_.blocks[end.other].end.target : -1;
-      if (short_taken && after_taken == end.other) return Convert(head, end.target, -1, end.other);
-      if (short_other && after_other == end.target) return Convert(head, -1, end.other, end.target);
+      if (short_taken && after_taken == end.other && after_taken != head) {
+        return Convert(head, end.target, -1, end.other);
+      }
+      if (short_other && after_other == end.target && after_other != head) {
+        return Convert(head, -1, end.other, end.target);
+      }
       if (short_taken && short_other && after_taken == after_other && after_taken != head) {
         return Convert(head, end.target, end.other, after_taken);
       }

@@ -120,6 +120,14 @@ TEST(Lower, LoopsThatExchangeAndRotateTheirVariables) {
   }
 }
 
+TEST(Lower, ABranchWhoseBothWaysLeadBackToIt) {
+  Lowered out = LowerBody(
+      "L:\n  add.s32 %r2, %r2, 1;\n  st.global.u32 [%rd0], %r2;\n  setp.gt.s32 %p1, %r2, %r1;\n  @%p1 bra L;\n"
+      "  add.s32 %r3, %r3, %r2;\n  st.global.u32 [%rd0+4], %r3;\n  bra L;");
+  ASSERT_TRUE(out.status.ok()) << out.status;
+  EXPECT_EQ(Interpret(out.launch, 200).end, LaunchEnd::kBudget);
+}
+
 TEST(Lower, ExchangeInALoop) {
   Lowered out = LowerBody(
       "  ld.global.u32 %r2, [%rd1];\n  ld.global.u32 %r3, [%rd2];\nL:\n  mov.u32 %r7, %r2;\n  mov.u32 %r2, %r3;\n"
