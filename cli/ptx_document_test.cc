@@ -6,7 +6,7 @@
 #include "common/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/ptx_to_blocks/translate.h"
+#include "lowering/ptx_to_blocks/translate/translate.h"
 
 namespace qgpu {
 namespace {

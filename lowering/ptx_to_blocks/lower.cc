@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <bit>
 
-#include "lowering/ptx_to_blocks/best_variant.h"
-#include "lowering/ptx_to_blocks/check_accesses.h"
-#include "lowering/ptx_to_blocks/expand_bits.h"
-#include "lowering/ptx_to_blocks/expand_division.h"
-#include "lowering/ptx_to_blocks/expand_memory.h"
-#include "lowering/ptx_to_blocks/expand_warp.h"
-#include "lowering/ptx_to_blocks/fold_ranges.h"
-#include "lowering/ptx_to_blocks/inline_calls.h"
-#include "lowering/ptx_to_blocks/narrow.h"
-#include "lowering/ptx_to_blocks/select.h"
-#include "lowering/ptx_to_blocks/simplify.h"
-#include "lowering/ptx_to_blocks/stored_pointers.h"
-#include "lowering/ptx_to_blocks/strength.h"
+#include "lowering/ptx_to_blocks/calls/inline_calls.h"
+#include "lowering/ptx_to_blocks/expand/expand_bits.h"
+#include "lowering/ptx_to_blocks/expand/expand_division.h"
+#include "lowering/ptx_to_blocks/expand/expand_memory.h"
+#include "lowering/ptx_to_blocks/expand/expand_warp.h"
+#include "lowering/ptx_to_blocks/narrow/check_accesses.h"
+#include "lowering/ptx_to_blocks/narrow/narrow.h"
+#include "lowering/ptx_to_blocks/narrow/stored_pointers.h"
+#include "lowering/ptx_to_blocks/pack/best_variant.h"
+#include "lowering/ptx_to_blocks/pack/select.h"
+#include "lowering/ptx_to_blocks/simplify/fold_ranges.h"
+#include "lowering/ptx_to_blocks/simplify/simplify.h"
+#include "lowering/ptx_to_blocks/simplify/strength.h"
 
 namespace qgpu::lower {
 namespace {

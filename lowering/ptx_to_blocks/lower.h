@@ -1,16 +1,19 @@
 // PTX to machine blocks: the stages of this directory in their order. Entry: LowerToBlocks.
 //
-//   InlineCalls -> Translate -> Simplify -> Narrow -> ExpandWarp, ExpandDivisions and their like -> loop variables,
-//   short branches (strength, if_convert) -> Select -> Schedule -> Emit, the last three in several variants and with
-//   spilling where it must be (best_variant)
+//   calls/      InlineCalls: PTX to PTX without calls
+//   translate/  PTX to SSA (ir/); where everything lies in memory
+//   narrow/     64-bit values to 32-bit ones, checks of addresses
+//   expand/     what the machine has no op for: division, atomics, what the threads of a warp do together
+//   simplify/   fewer instructions: folding, loop variables, short branches
+//   pack/       SSA to machine blocks: selection, slots, registers, spilling; several variants, the cheapest is taken
 #pragma once
 
 #include <vector>
 
 #include "kernels/launch_spec.h"
 #include "lowering/ptx/ptx.h"
-#include "lowering/ptx_to_blocks/memory_layout.h"
-#include "lowering/ptx_to_blocks/translate.h"
+#include "lowering/ptx_to_blocks/translate/memory_layout.h"
+#include "lowering/ptx_to_blocks/translate/translate.h"
 #include "machine/isa/geometry.h"
 #include "machine/isa/isa.h"
 
