@@ -197,4 +197,18 @@ absl::StatusOr<std::unique_ptr<TextModel>> LoadTextModel(const std::string& dire
   return std::make_unique<TorchTextModel>(std::move(model), checkpoint->shape().max_positions);
 }
 
+absl::StatusOr<std::unique_ptr<TextModel>> LoadMergedTextModel(const Circuit& circuit,
+                                                               const std::string& base_directory, DataType type,
+                                                               const std::string& device) {
+  if (type == DataType::kFloat16) {
+    return absl::InvalidArgumentError("the circuit does not run in float16; use float32 or bfloat16");
+  }
+  QGPU_ASSIGN_OR_RETURN(const at::Device torch_device, ParseDevice(device));
+  SetDefaultThreads(CoreCount());
+  QGPU_ASSIGN_OR_RETURN(std::shared_ptr<const Checkpoint> base, Checkpoint::Open(base_directory));
+  QGPU_ASSIGN_OR_RETURN(const auto merged, MergedModel::Create(circuit, std::move(base), Padding::kNone));
+  QGPU_ASSIGN_OR_RETURN(std::unique_ptr<QwenModel> model, QwenModel::Load(*merged, type, torch_device));
+  return std::make_unique<TorchTextModel>(std::move(model), merged->shape().max_positions);
+}
+
 }  // namespace qgpu

@@ -56,5 +56,10 @@ class TextModel {
 // kResourceExhausted for memory.
 absl::StatusOr<std::unique_ptr<TextModel>> LoadTextModel(const std::string& directory, DataType type,
                                                          const std::string& device = "cpu");
+// The dense form run on text: what LoadTextModel gives of a dense export, without writing one. Its vocabulary is the
+// base's followed by the machine's ids. Errors as MakeTorchExecutor.
+absl::StatusOr<std::unique_ptr<TextModel>> LoadMergedTextModel(const Circuit& circuit,
+                                                               const std::string& base_directory, DataType type,
+                                                               const std::string& device = "cpu");
 
 }  // namespace qgpu
