@@ -22,6 +22,7 @@ void AddCorruptCommand(CLI::App& app, Action& action);  // corrupt_command.cc
 void AddExportCommand(CLI::App& app, Action& action);   // export_command.cc
 void AddInspectCommand(CLI::App& app, Action& action);  // inspect_command.cc
 void AddLogitsCommand(CLI::App& app, Action& action);   // logits_command.cc
+void AddDriftCommand(CLI::App& app, Action& action);    // drift_command.cc
 void AddDoctorCommand(CLI::App& app, Action& action);   // doctor_command.cc
 
 }  // namespace qgpu

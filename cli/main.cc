@@ -29,6 +29,7 @@ int Main(int argc, char** argv) {
   AddExportCommand(app, action);
   AddInspectCommand(app, action);
   AddLogitsCommand(app, action);
+  AddDriftCommand(app, action);
   AddTokenizeCommand(app, action, std::cin, std::cout);
   AddDetokenizeCommand(app, action, std::cin, std::cout);
   AddDoctorCommand(app, action);
