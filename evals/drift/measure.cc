@@ -42,11 +42,11 @@ absl::Status AtPosition(const absl::Status& status, const std::string& text, int
 }
 
 absl::StatusOr<DriftStatistics> Compare(const ChunkLogits& logits, TextModel* base, TextModel* other,
-                                        const DriftTokens& text, int64_t first, int64_t count) {
+                                        const DriftTokens& text, int64_t first, int64_t count, const char* other_name) {
   DriftStatistics part;
   for (int64_t i = 0; i < count; ++i) {
     const absl::StatusOr<RowDrift> row =
-        CompareRows(logits.Row(base, i), logits.Row(other, i), text.ids[first + i + 1]);
+        CompareRows(logits.Row(base, i), logits.Row(other, i), text.ids[first + i + 1], other_name);
     if (!row.ok()) return AtPosition(row.status(), text.name, first + i);
     QGPU_RETURN_IF_ERROR(part.Append(text.name, first + i, *row));
   }
@@ -193,10 +193,11 @@ absl::Status DriftMeasurement::RunChunk(const DriftModels& models) {
     logits.rows[model] = *std::move(rows);
   }
   QGPU_ASSIGN_OR_RETURN(const DriftStatistics drift,
-                        Compare(logits, models.reference, models.merged, text, place.position, count));
+                        Compare(logits, models.reference, models.merged, text, place.position, count, "merged model"));
   DriftStatistics noise;
   if (models.fine_base && models.coarse_base) {
-    QGPU_ASSIGN_OR_RETURN(noise, Compare(logits, models.fine_base, models.coarse_base, text, place.position, count));
+    QGPU_ASSIGN_OR_RETURN(
+        noise, Compare(logits, models.fine_base, models.coarse_base, text, place.position, count, "coarser base"));
   }
   DriftStatistics both = noise_;
   QGPU_RETURN_IF_ERROR(both.Merge(noise));

@@ -169,7 +169,11 @@ TEST_F(Measure, LogitsThatAreNoNumbersNameTheirPosition) {
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("text a, position 6: the merged model's logit of id 13 is inf"));
   EXPECT_EQ(measurement.positions_done(), 4);
-  merged_.bad_at = -1;  // the measurement goes on from where it was
+  merged_.bad_at = -1;
+  coarse_.bad_at = 5;
+  EXPECT_THAT(std::string(measurement.RunChunk(Models()).message()),
+              HasSubstr("text a, position 5: the coarser base's logit of id 10 is inf"));
+  coarse_.bad_at = -1;  // the measurement goes on from where it was
   Finish(measurement);
   DriftMeasurement whole = Fresh();
   Finish(whole);

@@ -23,8 +23,7 @@ struct LogSum {
 absl::Status CheckFinite(std::span<const float> logits, const char* whose) {
   for (size_t id = 0; id < logits.size(); ++id) {
     if (std::isfinite(logits[id])) continue;
-    return absl::DataLossError(
-        fmt::format("the {} model's logit of id {} is {}, no finite number", whose, id, logits[id]));
+    return absl::DataLossError(fmt::format("the {}'s logit of id {} is {}, no finite number", whose, id, logits[id]));
   }
   return absl::OkStatus();
 }
@@ -53,7 +52,8 @@ int Overlap(const Top& a, const Top& b) {
 
 }  // namespace
 
-absl::StatusOr<RowDrift> CompareRows(std::span<const float> base, std::span<const float> merged, int64_t next_token) {
+absl::StatusOr<RowDrift> CompareRows(std::span<const float> base, std::span<const float> merged, int64_t next_token,
+                                     const char* merged_name) {
   if (base.empty() || merged.size() < base.size()) {
     return absl::InvalidArgumentError(
         fmt::format("{} logits of the merged model do not cover {} of the base", merged.size(), base.size()));
@@ -61,8 +61,8 @@ absl::StatusOr<RowDrift> CompareRows(std::span<const float> base, std::span<cons
   if (next_token < 0 || next_token >= static_cast<int64_t>(base.size())) {
     return absl::InvalidArgumentError(fmt::format("token id {} is outside 0 to {}", next_token, base.size() - 1));
   }
-  QGPU_RETURN_IF_ERROR(CheckFinite(base, "base"));
-  QGPU_RETURN_IF_ERROR(CheckFinite(merged, "merged"));
+  QGPU_RETURN_IF_ERROR(CheckFinite(base, "base model"));
+  QGPU_RETURN_IF_ERROR(CheckFinite(merged, merged_name));
 
   const std::span<const float> text = merged.first(base.size()), machine = merged.subspan(base.size());
   const LogSum base_sum(base), text_sum(text), machine_sum(machine);

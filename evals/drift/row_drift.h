@@ -26,6 +26,7 @@ struct RowDrift {
 // kInvalidArgument: an empty base row, a merged row that is shorter, a next token outside the base's vocabulary.
 // kDataLoss: a logit that is no finite number, saying whose and which id's. The caller knows the position and puts it
 // in front.
-absl::StatusOr<RowDrift> CompareRows(std::span<const float> base, std::span<const float> merged, int64_t next_token);
+absl::StatusOr<RowDrift> CompareRows(std::span<const float> base, std::span<const float> merged, int64_t next_token,
+                                     const char* merged_name = "merged model");
 
 }  // namespace qgpu
