@@ -10,10 +10,13 @@
 #include "cli/commands.h"
 #ifdef QGPU_HAS_DRIFT  // with libtorch and evals/
 #include "cli/base_build.h"
+#include "cli/launch_options.h"
 #include "cli/model_engine.h"
 #include "common/sha256.h"
 #include "common/version.h"
 #include "evals/drift/report.h"
+#include "machine/interpreter/interpreter.h"
+#include "machine/isa/token.h"
 #include "model/base/file_hash.h"
 #include "model/base/random_base.h"
 #include "model/forward/torch/torch_executor.h"
@@ -24,7 +27,7 @@ namespace qgpu {
 namespace {
 
 struct DriftOptions {
-  std::string base, circuit, out;
+  std::string base, circuit, out, after;
   bool circuit_is_given = false;
   std::string form = "dense", data_type = "float32", device = "cpu";
   std::vector<std::string> texts = {"all"};
@@ -37,8 +40,27 @@ struct Setting {
   std::string base;                        // folder
   std::shared_ptr<const Circuit> circuit;  // of the dense form
   std::string tokens;                      // how ids were made
+  std::vector<int64_t> launch;             // what the merged model is fed before every text
   bool split() const { return circuit == nullptr; }
 };
+
+// The ids of a launch in the merged model's vocabulary, from its first host token to its last one.
+absl::StatusOr<std::vector<int64_t>> IdsOfLaunch(const std::string& file, int64_t first_machine_token) {
+  LaunchOptions options;
+  options.file = file;
+  QGPU_ASSIGN_OR_RETURN(const PreparedLaunch launch, PrepareLaunch(options, MissingArguments::kAreAssumed));
+  QGPU_ASSIGN_OR_RETURN(const LoweredKernel lowered, LowerLaunch(launch));
+  std::vector<Token> tokens = HostTokens(lowered.launch);
+  const MachineRun run = Interpret(lowered.launch, launch.spec.token_budget);
+  if (run.end == LaunchEnd::kBudget) {
+    return absl::InvalidArgumentError(
+        fmt::format("--after {}: the launch does not end within {} tokens", file, launch.spec.token_budget));
+  }
+  tokens.insert(tokens.end(), run.tokens.begin(), run.tokens.end());
+  std::vector<int64_t> ids;
+  for (const Token& token : tokens) ids.push_back(first_machine_token + TokenToId(token));
+  return ids;
+}
 
 absl::StatusOr<Setting> ChooseSetting(const DriftOptions& options) {
   Setting setting;
@@ -71,6 +93,10 @@ absl::StatusOr<nlohmann::ordered_json> DescribeRun(const DriftOptions& options, 
   for (const std::string& file : base.WeightFiles()) {
     QGPU_ASSIGN_OR_RETURN(const std::string hash, FileSha256(file));
     run["base_weights"].push_back(hash);
+  }
+  if (!setting.launch.empty()) {
+    const std::string hash = Sha256Hex(setting.launch.data(), setting.launch.size() * sizeof(setting.launch[0]));
+    run["launch"] = {{"tokens", setting.launch.size()}, {"sha256", hash}};
   }
   for (const DriftTokens& text : texts) {
     const std::string hash = Sha256Hex(text.ids.data(), text.ids.size() * sizeof(text.ids[0]));
@@ -118,11 +144,18 @@ absl::Status Measure(const DriftOptions& options, const Setting& setting, DriftM
 }
 
 absl::StatusOr<ExitCode> Drift(const DriftOptions& options) {
+  if (!options.after.empty() && options.form == "split") {
+    return absl::InvalidArgumentError(
+        "--after: in the split form the base is never fed a launch's tokens; use --form dense");
+  }
   QGPU_ASSIGN_OR_RETURN(const std::vector<DriftText> texts, DriftTextsNamed(options.texts));
   QGPU_ASSIGN_OR_RETURN(Setting setting, ChooseSetting(options));
   QGPU_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> base, Checkpoint::Open(setting.base));
   QGPU_ASSIGN_OR_RETURN(const DriftEncoder encoder, DriftEncoder::Open(setting.base, base->shape().vocabulary));
   setting.tokens = encoder.Description();
+  if (!options.after.empty()) {
+    QGPU_ASSIGN_OR_RETURN(setting.launch, IdsOfLaunch(options.after, base->shape().vocabulary));
+  }
   std::vector<DriftTokens> tokens;
   for (const DriftText& text : texts) {
     QGPU_ASSIGN_OR_RETURN(DriftTokens encoded, encoder.Encode(text, options.positions));
@@ -130,6 +163,7 @@ absl::StatusOr<ExitCode> Drift(const DriftOptions& options) {
   }
   QGPU_ASSIGN_OR_RETURN(nlohmann::ordered_json run, DescribeRun(options, setting, *base, tokens));
   DriftMeasurement measurement(std::move(run), std::move(tokens), options.chunk);
+  measurement.FollowLaunch(setting.launch);
   if (!options.out.empty()) QGPU_RETURN_IF_ERROR(measurement.Resume(options.out));
   QGPU_RETURN_IF_ERROR(Measure(options, setting, measurement));
 
@@ -137,9 +171,12 @@ absl::StatusOr<ExitCode> Drift(const DriftOptions& options) {
                            : options.data_type == "bfloat16" ? DriftBound::kTimesNoiseFloor
                                                              : DriftBound::kRounding;
   const std::string reference = setting.split() ? options.data_type : "float32";
-  const DriftVerdict verdict = JudgeDrift(measurement.drift(), measurement.noise_floor(), bound);
+  const DriftVerdict verdict =
+      JudgeDrift(measurement.drift(), measurement.noise_floor(), setting.launch.empty() ? bound : DriftBound::kNone);
   fmt::print("base {}, token ids from {}\n", options.base.empty() ? "embedded (random)" : options.base, setting.tokens);
   fmt::print("KL(base in {} || merged, {} form, in {}), nats\n", reference, options.form, options.data_type);
+  if (!setting.launch.empty())
+    fmt::print("every text follows a launch of {} tokens, which the base is not fed\n", setting.launch.size());
   fmt::print("{}", DriftTable(measurement.drift(), measurement.noise_floor()));
   fmt::print("worst positions\n{}",
              WorstPositions(measurement, options.worst, [&](const auto& ids) { return encoder.Show(ids); }));
@@ -171,6 +208,8 @@ void AddDriftCommand(CLI::App& app, Action& action) {
   command->add_option("--texts", options->texts, "all, prose, code, chat, numbers, trigger, or files")
       ->delimiter(',')
       ->capture_default_str();
+  command->add_option("--after", options->after,
+                      "Kernel (.cu or .ptx) whose launch precedes every text, its arguments assumed; dense form only");
   command->add_option("--positions", options->positions, "Positions of each text, from its beginning; 0: all")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 24));

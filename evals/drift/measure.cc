@@ -163,12 +163,13 @@ int64_t DriftMeasurement::positions() const {
 absl::Status DriftMeasurement::Prepare(const DriftModels& models, const Place& place) {
   if (fed_text_ == static_cast<int64_t>(place.text) && fed_positions_ == place.position) return absl::OkStatus();
   const std::vector<int64_t>& ids = texts_[place.text].ids;
+  const auto ignore = [](std::span<const float>) { return absl::OkStatus(); };
   for (TextModel* model : Distinct(models)) {
     model->Reset();
+    if (model == models.merged && !launch_.empty()) QGPU_RETURN_IF_ERROR(model->StreamLogits(launch_, ignore));
     for (int64_t at = 0; at < place.position; at += chunk_) {
       const int64_t count = std::min(chunk_, place.position - at);
-      QGPU_RETURN_IF_ERROR(model->StreamLogits(std::span<const int64_t>(ids).subspan(at, count),
-                                               [](std::span<const float>) { return absl::OkStatus(); }));
+      QGPU_RETURN_IF_ERROR(model->StreamLogits(std::span<const int64_t>(ids).subspan(at, count), ignore));
     }
   }
   return absl::OkStatus();

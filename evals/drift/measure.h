@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -27,6 +28,10 @@ class DriftMeasurement {
  public:
   // `run` says all that the numbers depend on; a file of another run is not taken up.
   DriftMeasurement(nlohmann::ordered_json run, std::vector<DriftTokens> texts, int64_t chunk);
+
+  // Ids that the merged model alone is fed before every text: a launch of the same conversation. Part of what `run` has
+  // to say.
+  void FollowLaunch(std::vector<int64_t> merged_ids) { launch_ = std::move(merged_ids); }
 
   // Takes up what `path` holds, if it exists. kFailedPrecondition: of another run, saying in what; kInvalidArgument:
   // not written by Save, or damaged.
@@ -60,6 +65,7 @@ class DriftMeasurement {
   nlohmann::ordered_json run_;
   std::vector<DriftTokens> texts_;
   int64_t chunk_;
+  std::vector<int64_t> launch_;
   DriftStatistics drift_, noise_;
   // Where the models stand: nowhere (text -1) before the first chunk and after an error.
   int64_t fed_text_ = -1, fed_positions_ = 0;

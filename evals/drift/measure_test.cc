@@ -101,6 +101,30 @@ TEST_F(Measure, EndedAnywhereAndTakenUpGivesTheSameNumbers) {
   }
 }
 
+TEST_F(Measure, ALaunchIsFedToTheMergedModelAloneBeforeEveryText) {
+  const std::vector<int64_t> launch = {11, 13, 12};
+  DriftMeasurement plain = Fresh(), after = Fresh();
+  Finish(plain);
+  base_.fed = merged_.fed = 0;
+  after.FollowLaunch(launch);
+  Finish(after);
+  EXPECT_EQ(base_.fed, 22);
+  EXPECT_EQ(merged_.fed, 22 + 3 * 3);
+  DriftStatistics expected;
+  TestTextModel base(kVocabulary, 0, 0), merged(kVocabulary, 3, 0.1);
+  for (const DriftTokens& text : Texts()) {
+    base.Reset();
+    merged.Reset();
+    ASSERT_TRUE(merged.Logits(launch).ok());
+    for (size_t i = 0; i + 1 < text.ids.size(); ++i) {
+      const auto row = CompareRows(*base.Logits({&text.ids[i], 1}), *merged.Logits({&text.ids[i], 1}), text.ids[i + 1]);
+      ASSERT_TRUE(expected.Append(text.name, static_cast<int64_t>(i), *row).ok());
+    }
+  }
+  EXPECT_EQ(after.drift().ToJson().dump(), expected.ToJson().dump());
+  EXPECT_EQ(after.noise_floor().ToJson().dump(), plain.noise_floor().ToJson().dump());
+}
+
 TEST_F(Measure, TheFileOfACompleteRunHasItsSummary) {
   DriftMeasurement measurement = Fresh();
   ASSERT_TRUE(measurement.RunChunk(Models()).ok());

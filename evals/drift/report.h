@@ -13,6 +13,7 @@ enum class DriftBound {
   kExactlyZero,      // every position: the same weights run the same kernels
   kRounding,         // mean KL at most kMostRounding: the same numbers, summed in another order
   kTimesNoiseFloor,  // mean KL at most kMostTimesNoise times that of the base itself in the same type
+  kNone,             // nothing is promised
 };
 inline constexpr double kMostRounding = 1e-9;
 inline constexpr double kMostTimesNoise = 1.5;

@@ -86,6 +86,9 @@ TEST_F(DriftCommand, RefusesFilesOfOtherRunsAndUnknownTexts) {
   const ProgramRun unknown = Drift({"--form", "split", "--texts", "poems"});
   EXPECT_EQ(unknown.exit_code, kExitUsage);
   EXPECT_THAT(unknown.err, HasSubstr("--texts poems: neither a shipped text"));
+  const ProgramRun after = Drift({"--form", "split", "--after", "kernel.cu"});
+  EXPECT_EQ(after.exit_code, kExitUsage);
+  EXPECT_THAT(after.err, HasSubstr("use --form dense"));
   EXPECT_EQ(Drift({"--form", "split", "--chunk", "0"}).exit_code, kExitUsage);
   EXPECT_EQ(Drift({"--form", "split", "--base", "nowhere"}).exit_code, kExitUsage);
 }
