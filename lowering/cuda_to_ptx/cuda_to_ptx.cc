@@ -37,9 +37,12 @@ constexpr char kTarget[] = "-cc1 -triple nvptx64-nvidia-cuda -target-cpu sm_75 -
 
 // -Os and no vectorizers: the machine's ROM holds 128 instructions, so nothing is unrolled unless it gets smaller by it
 // or the source says so (#pragma unroll). Endless loops stay: C++ lets a compiler assume that there are none, but then
-// a kernel that hangs on a GPU would end here. Value names are kept, because parameters' names are taken from the IR.
+// a kernel that hangs on a GPU would end here. As with nvcc, memory may be accessed as any type (-relaxed-aliasing),
+// and a variable that only some threads have set may be passed on, to a shuffle for instance
+// (-no-enable-noundef-analysis). Value names are kept, because parameters' names are taken from the IR.
 constexpr char kFrontendOptions[] =
     "-x cuda -fcuda-is-device -aux-triple x86_64-unknown-linux-gnu -std=gnu++17 -fwrapv -fno-finite-loops "
+    "-relaxed-aliasing -no-enable-noundef-analysis "
     "-fgnuc-version=4.2.1 "
     "-nostdsysteminc -nobuiltininc -nostdinc++ -ivfsoverlay files.json -internal-isystem include "
     "-include qgpu_cuda.h -debug-info-kind=line-directives-only -dwarf-version=2 -fdebug-compilation-dir=. "

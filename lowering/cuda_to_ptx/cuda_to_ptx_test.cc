@@ -179,6 +179,20 @@ TEST_F(CudaToPtxTest, SignedArithmeticWraps) {
   EXPECT_THAT(Ptx("__global__ void k(int* p) { int x = p[0]; p[1] = x + 1 > x; }"), HasSubstr("setp"));
 }
 
+TEST_F(CudaToPtxTest, VariablesThatSomeThreadsSetMayBePassedOn) {
+  // A compiler that takes arguments for defined makes the condition true.
+  EXPECT_THAT(Ptx("__global__ void k(int* p) { int b; if (threadIdx.x == 0) b = atomicAdd(p, 5);\n"
+                  "b = __shfl_sync(0xffffffffu, b, 0); p[threadIdx.x + 1] = b; }"),
+              HasSubstr("setp"));
+}
+
+TEST_F(CudaToPtxTest, MemoryMayBeAccessedAsAnyType) {
+  // The word is read again after the store of a half, which may be its own.
+  const std::string ptx =
+      Ptx("__global__ void k(int* p, int* q) { int a = p[0]; ((short*)q)[0] = 7; q[1] = a + p[0]; }");
+  EXPECT_NE(ptx.find("ld.global.u32"), ptx.rfind("ld.global.u32"));
+}
+
 TEST_F(CudaToPtxTest, LoopsStayLoopsUnlessAskedFor) {
   const std::string loop = "for (int i = 0; i < 8; ++i) p[i] += i; }";
   EXPECT_THAT(Ptx("__global__ void k(int* p) { " + loop), HasSubstr("bra"));

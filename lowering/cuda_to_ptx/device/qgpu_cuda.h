@@ -290,7 +290,7 @@ QGPU_DEVICE int __ffs(int x) { return __builtin_ffs(x); }
 QGPU_DEVICE int __ffsll(long long x) { return __builtin_ffsll(x); }
 QGPU_DEVICE unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
 QGPU_DEVICE unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
-QGPU_DEVICE unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) { return __nvvm_prmt(x, y, selector); }
+QGPU_DEVICE unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) { return __nvvm_prmt(x, y, selector & 0x7777); }
 QGPU_DEVICE unsigned __fns(unsigned mask, unsigned base, int offset) { return __nvvm_fns(mask, base, offset); }
 
 QGPU_DEVICE int __mulhi(int x, int y) { return __nvvm_mulhi_i(x, y); }
