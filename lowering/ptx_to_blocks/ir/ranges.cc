@@ -14,6 +14,7 @@ constexpr int kRoundsBeforeWidening = 4, kMostRounds = 60;
 constexpr int kNarrowingRounds = 4;
 constexpr int64_t kMaxTurns = int64_t{1} << 40;
 constexpr int kDominators = 64;  // how far up conditions are looked for
+constexpr int kTurns = 4;        // through the conditions of these blocks
 constexpr int kConditionTerms = 8;
 constexpr int kStepTerms = 6;    // of what a turn of a loop adds
 constexpr int kLookThrough = 6;  // operations that an access's address is looked through
@@ -145,8 +146,14 @@ Range Ranges::Under(const std::vector<Condition>& conditions, int value, Range r
 Range Ranges::In(int block, int value) const {
   Range range = Of(value);
   if (f_.IsConstant(value)) return range;
+  std::vector<int> inside;  // the blocks on the way, from the innermost
   for (int up = block, steps = 0; up >= 0 && steps < kDominators; up = flow_.dominator[up], ++steps) {
-    if (!conditions_[up].empty()) range = Under(conditions_[up], value, range);
+    if (!conditions_[up].empty()) inside.push_back(up);
+  }
+  for (int turn = 0; turn < kTurns; ++turn) {  // "not 2" says something once "at least 2" is known
+    const Range before = range;
+    for (auto up = inside.rbegin(); up != inside.rend(); ++up) range = Under(conditions_[*up], value, range);
+    if (range == before) break;
   }
   return range;
 }
