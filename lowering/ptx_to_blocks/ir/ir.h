@@ -135,6 +135,7 @@ struct IrBlock {
   std::vector<int> instructions;  // phis first; not constants and specials
   Terminator end;
   bool serial = false;  // lanes run it one by one, each alone from its start to its end; without phis, ends in a jump
+  bool stays = false;   // it is a machine block even if nothing is in it: a place to wait at
   std::vector<int> Successors() const;
 };
 

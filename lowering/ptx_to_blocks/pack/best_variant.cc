@@ -5,6 +5,7 @@
 #include <set>
 
 #include "lowering/ptx_to_blocks/expand/expand_warp.h"
+#include "lowering/ptx_to_blocks/ir/uniformity.h"
 #include "lowering/ptx_to_blocks/pack/allocate.h"
 #include "lowering/ptx_to_blocks/pack/emit.h"
 #include "lowering/ptx_to_blocks/pack/phi_plan.h"
@@ -43,9 +44,28 @@ struct Plan {
   SchedulePlan schedule;
 };
 
+// Threads that wait at different barriers must not wait at the same machine block, or nobody would notice: barriers
+// that threads may reach apart go on at places of their own.
+void SeparateBarriers(IrFunction& function, const Dim3& block) {
+  const Uniformity uniformity = AnalyzeUniformity(function, AnalyzeFlow(function), block);
+  std::vector<int> apart;
+  for (size_t i = 0; i < uniformity.block.size(); ++i) {
+    const bool together = uniformity.block[i] == Spread::kUniform;
+    if (function.blocks[i].end.kind == TerminatorKind::kBarrier && !together) apart.push_back(static_cast<int>(i));
+  }
+  if (apart.size() < 2) return;
+  for (int barrier : apart) {
+    const int place = SplitAt(function, barrier, function.blocks[barrier].instructions.size());
+    std::swap(function.blocks[barrier].end, function.blocks[place].end);
+    std::swap(function.blocks[barrier].end.target, function.blocks[place].end.target);
+    function.blocks[place].stays = true;
+  }
+}
+
 absl::StatusOr<Plan> MakePlan(IrFunction function, const LaunchFacts& facts, const MachineGeometry& geometry,
                               PackingGoal goal) {
   Plan plan;
+  SeparateBarriers(function, facts.block);
   Selection selection = SelectInstructions(function, AnalyzeFlow(function));
   const size_t slots = CountSlots(selection);
   if (slots > static_cast<size_t>(geometry.blocks * geometry.slots)) {  // before time is spent on it

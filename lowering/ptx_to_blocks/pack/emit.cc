@@ -49,7 +49,7 @@ class Emitter {
   void ForceBlocks() {
     for (int block : order_) {
       const TerminatorKind kind = f_.blocks[block].end.kind;
-      const bool acts = kind == TerminatorKind::kBarrier || kind == TerminatorKind::kBranch;
+      const bool acts = kind == TerminatorKind::kBarrier || kind == TerminatorKind::kBranch || f_.blocks[block].stays;
       if (Empty(block) && (acts || Resolve(block) == -2)) plan_.basic_blocks[block].blocks.emplace_back();
     }
     for (int block : order_) {  // a barrier needs a place to go on at
