@@ -6,6 +6,7 @@
 #include "common/file.h"
 #include "lowering/compile.h"
 #include "machine/interpreter/interpreter.h"
+#include "machine/isa/trap_report.h"
 #include "oracle/native_cpu/native_cpu.h"
 #include "oracle/serve/child_process.h"
 #include "oracle/serve/cuda_engine.h"
@@ -70,6 +71,12 @@ v1::OracleOutcome OutcomeOf(LaunchEnd end) {
   return v1::ORACLE_OUTCOME_UNSPECIFIED;
 }
 
+// "k.cu" of the PTX "k.cu.ptx".
+std::string SourceName(const std::string& ptx_name) {
+  const bool from_cuda = ptx_name.ends_with(".cu.ptx");
+  return from_cuda ? ptx_name.substr(0, ptx_name.size() - std::string(".ptx").size()) : ptx_name;
+}
+
 void RunInterpreterJob(const v1::EngineJob& job, LaunchSpec spec, v1::EngineJobReply& reply) {
   v1::OracleResult& result = *reply.mutable_result();
   Stopwatch watch;
@@ -83,6 +90,7 @@ void RunInterpreterJob(const v1::EngineJob& job, LaunchSpec spec, v1::EngineJobR
   result.set_outcome(OutcomeOf(run.end));
   if (run.end == LaunchEnd::kBudget)
     result.set_message(fmt::format("the token budget of {} is used up", spec.token_budget));
+  if (run.trap) result.set_message(DescribeTrap(*run.trap, lowered->launch.program, SourceName(job.ptx_name())));
   const size_t arena = std::min(lowered->arena_words, run.state.memory.size());
   result.mutable_memory()->Add(run.state.memory.begin(), run.state.memory.begin() + static_cast<std::ptrdiff_t>(arena));
   *result.mutable_machine_image() = ToMessage(run.state);

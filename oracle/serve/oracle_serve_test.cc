@@ -143,6 +143,7 @@ TEST_F(OracleTest, AccessesOutOfRangeTrapInBothEngines) {
   for (const char* engine : {kEngineNativeCpu, kEngineInterpreter}) {
     const Reply reply = Run(engine, ToMessage(spec, 10'000));
     EXPECT_EQ(reply.result.outcome(), v1::ORACLE_OUTCOME_TRAP) << engine << reply.result.message();
+    EXPECT_THAT(reply.result.message(), HasSubstr("thread (7, 0, 0)")) << engine;
   }
 }
 
