@@ -1,7 +1,9 @@
 // `qgpu logits DIR`: what a Qwen3.5 text checkpoint predicts at every position, for comparison with other programs.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -49,7 +51,17 @@ DataType TypeNamed(const std::string& name) {
 }
 
 absl::Status Compute(TextModel& model, const std::vector<int64_t>& ids, bool by_steps, SafetensorsWriter& writer) {
-  const auto sink = [&writer](std::span<const float> block) {
+  int64_t written = 0;
+  const auto sink = [&](std::span<const float> block) -> absl::Status {
+    const auto bad = std::find_if_not(block.begin(), block.end(), [](float logit) { return std::isfinite(logit); });
+    if (bad != block.end()) {
+      const int64_t at = written + (bad - block.begin());
+      return absl::FailedPreconditionError(
+          fmt::format("the logit of id {} at position {} is {}: the checkpoint has weights that are no numbers, or the "
+                      "data type's range does not suffice (try --dtype float32)",
+                      at % model.vocabulary(), at / model.vocabulary(), *bad));
+    }
+    written += static_cast<int64_t>(block.size());
     return writer.Append(block.data(), static_cast<int64_t>(block.size()));
   };
   if (!by_steps) return model.StreamLogits(ids, sink);

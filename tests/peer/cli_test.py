@@ -3,6 +3,7 @@
 Arguments: peer_tool, qgpu."""
 import hashlib
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -15,9 +16,9 @@ QGPU = sys.argv[2]
 TOLERANCE = 2e-4
 
 
-def qgpu(*args, code=0):
+def qgpu(*args, code=0, **environment):
     """Standard output, or the error's text where `code` is not 0."""
-    done = subprocess.run([QGPU, *map(str, args)], capture_output=True, text=True)
+    done = subprocess.run([QGPU, *map(str, args)], capture_output=True, text=True, env=os.environ | environment)
     assert done.returncode == code, f"qgpu {args}: exit code {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
     return done.stdout if code == 0 else done.stdout + done.stderr
 
@@ -33,6 +34,13 @@ def check_logits(base, scratch, model):
         assert tensors["logits"].dtype == torch.float32
         assert (tensors["logits"] - expected).abs().max().item() <= TOLERANCE, mode
         out.unlink()
+    # With fewer threads than cores as with all of them.
+    by_threads = []
+    for environment in ({}, {"OMP_THREAD_LIMIT": "1"}):
+        qgpu("logits", base, "--ids", "1,2,3", "--dtype", "bfloat16", "--out", out, **environment)
+        by_threads.append(load_file(out)["logits"])
+        out.unlink()
+    assert (by_threads[0] - by_threads[1]).abs().max().item() <= 0.01 * by_threads[0].abs().max().item()
     for wrong in ("300", "-1", "1,x", ""):
         qgpu("logits", base, f"--ids={wrong}", "--out", out, code=2)
     too_long = ",".join(["1"] * (model.config.max_position_embeddings + 1))
@@ -53,6 +61,14 @@ def check_damage(base, scratch):
     (base / "model.safetensors").write_bytes(whole[:-100])
     assert "truncated" in qgpu("inspect", base, code=2)
     assert "truncated" in qgpu("build", "--base", base, "--out", scratch / "none", code=2)
+    (base / "model.safetensors").write_bytes(whole)
+    from safetensors.torch import save_file
+    weights = load_file(base / "model.safetensors")
+    next(iter(weights.values())).view(-1)[0] = float("nan")
+    save_file(weights, base / "model.safetensors", {"format": "pt"})
+    assert "weights that are no numbers" in qgpu(
+        "logits", base, "--ids", "0,1,2", "--out", scratch / "logits.safetensors", code=2)
+    assert not list(scratch.glob("logits*")), "a failed run leaves a file"
     (base / "model.safetensors").write_bytes(whole)
     config = (base / "config.json").read_text()
     changed = dict(json.loads(config), linear_key_head_dim=64)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -25,7 +26,14 @@ void SetDefaultThreads(int threads) {
   if (!threads_are_set) at::set_num_threads(threads);
 }
 
-int CoreCount() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+// Cores, or fewer where OpenMP is told to use fewer: libtorch's kernels leave out work if they are granted fewer
+// threads than they ask for.
+int CoreCount() {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const char* limit = std::getenv("OMP_THREAD_LIMIT");
+  const int allowed = limit == nullptr ? 0 : std::atoi(limit);
+  return allowed > 0 ? std::min(cores, allowed) : cores;
+}
 
 absl::Status TorchError(const std::exception& error) {
   return absl::InternalError(fmt::format("libtorch failed: {}", error.what()));
