@@ -117,10 +117,7 @@ absl::StatusOr<LoweredKernel> CompilePtxKernel(const std::string& ptx_name, cons
   out.launch.program = std::move(lowered.program);
   out.launch.grid = {spec.grid.x, spec.grid.y, spec.grid.z};
   out.launch.block = {spec.block.x, spec.block.y, spec.block.z};
-  for (const lower::ParameterWord& word : lowered.words) {
-    out.launch.parameters.push_back(
-        static_cast<uint32_t>(lower::ParameterBits(input.parameters[word.parameter], word.byte_offset)));
-  }
+  out.launch.parameters = lower::ParameterValues(input, lowered.words);
   out.arena_words = arena.words.size();
   out.byte_address = std::move(arena.byte_address);
   out.launch.memory = std::move(arena.words);

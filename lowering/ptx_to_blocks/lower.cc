@@ -60,6 +60,14 @@ uint64_t ParameterBits(const Bytes& parameter, int offset) {
   return bits;
 }
 
+std::vector<uint32_t> ParameterValues(const LoweringInput& input, const std::vector<ParameterWord>& words) {
+  std::vector<uint32_t> values;
+  for (const ParameterWord& word : words) {
+    values.push_back(static_cast<uint32_t>(ParameterBits(input.parameters[word.parameter], word.byte_offset)));
+  }
+  return values;
+}
+
 absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input) {
   QGPU_ASSIGN_OR_RETURN(const ptx::Function kernel, InlineCalls(*input.module, *input.kernel));
   LayoutRequest request = {input.module, &kernel, &input.parameters};

@@ -40,6 +40,9 @@ struct LoweredBlocks {
 // Up to 8 bytes of a parameter from `offset` on, zero-extended.
 uint64_t ParameterBits(const Bytes& parameter, int offset);
 
+// What those special words hold in a launch of `input`: MachineLaunch::parameters.
+std::vector<uint32_t> ParameterValues(const LoweringInput& input, const std::vector<ParameterWord>& words);
+
 // kUnimplemented and kInvalidArgument as compile.h says. Deterministic.
 absl::StatusOr<LoweredBlocks> LowerToBlocks(const LoweringInput& input);
 

@@ -50,10 +50,7 @@ Lowered LowerBody(const std::string& body, Dim3 block = {1, 1, 1}, uint32_t n = 
   absl::StatusOr<LoweredBlocks> lowered = LowerToBlocks(input);
   out.status = lowered.status();
   if (!lowered.ok()) return out;
-  for (const ParameterWord& word : lowered->words) {
-    out.launch.parameters.push_back(
-        static_cast<uint32_t>(ParameterBits(input.parameters[word.parameter], word.byte_offset)));
-  }
+  out.launch.parameters = ParameterValues(input, lowered->words);
   out.launch.program = std::move(lowered->program);
   out.launch.block = {block.x, block.y, block.z};
   EXPECT_TRUE(ValidateLaunch(out.launch, MachineGeometry{}).ok()) << ValidateLaunch(out.launch, MachineGeometry{});

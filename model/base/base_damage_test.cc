@@ -14,6 +14,7 @@
 #include "model/base/checkpoint.h"
 #include "model/base/inspect.h"
 #include "model/base/random_base.h"
+#include "model/base/small_shape.h"
 #include "model/base/untrusted_json.h"
 #include "nlohmann/json.hpp"
 
@@ -33,19 +34,6 @@ std::string TestDirectory() {
   std::filesystem::remove_all(path);
   std::filesystem::create_directories(path);
   return path;
-}
-
-ModelShape SmallShape() {
-  ModelShape shape = EmbeddedBaseShape();
-  shape.vocabulary = 300;
-  shape.hidden = 32;
-  shape.intermediate = 48;
-  shape.layers = {LayerType::kLinearAttention, LayerType::kFullAttention};
-  shape.linear_key_heads = 1;
-  shape.linear_key_dim = 16;
-  shape.linear_value_dim = 24;
-  shape.tied_head = false;
-  return shape;
 }
 
 // Writes `specs` with the names given to them into one file of a checkpoint directory.

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "model/base/checkpoint.h"
 #include "model/base/random_base.h"
+#include "model/base/small_shape.h"
 #include "model/base/stored_type.h"
 #include "nlohmann/json.hpp"
 
@@ -23,19 +24,6 @@ std::string TestDirectory() {
   std::filesystem::remove_all(path);
   std::filesystem::create_directories(path);
   return path;
-}
-
-ModelShape SmallShape() {
-  ModelShape shape = EmbeddedBaseShape();
-  shape.vocabulary = 300;
-  shape.hidden = 32;
-  shape.intermediate = 48;
-  shape.layers = {LayerType::kLinearAttention, LayerType::kFullAttention};
-  shape.linear_key_heads = 1;
-  shape.linear_key_dim = 16;
-  shape.linear_value_dim = 24;
-  shape.tied_head = false;
-  return shape;
 }
 
 // A safetensors file's bytes: `header` as given, then `data_bytes` zeros.

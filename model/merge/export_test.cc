@@ -18,6 +18,7 @@
 #include "model/base/inspect.h"
 #include "model/base/random_base.h"
 #include "model/merge/merged_model.h"
+#include "model/merge/read_tensor.h"
 #include "model/merge/test_circuit.h"
 #include "model/merge/tokenizer_files.h"
 #include "model/weights/synthetic_circuit.h"
@@ -65,17 +66,6 @@ class Export : public testing::Test {
     return ExportDense(circuit_, directory_ + "/base", out_, options);
   }
   absl::Status Run() const { return Run(Options()); }
-  // A whole tensor, [rows][row_size].
-  static std::vector<std::vector<float>> Read(const TensorSource& source, const std::string& name) {
-    for (const TensorSpec& spec : source.tensors()) {
-      if (spec.name != name) continue;
-      std::vector<std::vector<float>> out(spec.rows(), std::vector<float>(spec.row_size()));
-      for (int64_t row = 0; row < spec.rows(); ++row) EXPECT_TRUE(source.ReadRows(spec, row, 1, out[row].data()).ok());
-      return out;
-    }
-    ADD_FAILURE() << "no tensor " << name;
-    return {};
-  }
   static Files ReadAll(const std::string& directory) {
     Files files;
     for (const auto& entry : fs::directory_iterator(directory)) {
@@ -129,7 +119,7 @@ TEST_F(Export, IsTheMergedModelAndItsManifestIsTrue) {
   const auto model = MergedModel::Create(circuit_, base_).value();
   EXPECT_EQ(exported->shape(), model->shape());
   for (const TensorSpec& spec : model->tensors())
-    EXPECT_EQ(Read(*exported, spec.name), Read(*model, spec.name)) << spec.name;
+    EXPECT_EQ(ReadTensor(*exported, spec.name), ReadTensor(*model, spec.name)) << spec.name;
 
   const json manifest = json::parse(ReadFile(out + "/qgpu_manifest.json").value());
   EXPECT_EQ(manifest["circuit"], CircuitHash(circuit_));

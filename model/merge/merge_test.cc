@@ -6,6 +6,7 @@
 #include "model/base/random_base.h"
 #include "model/merge/circuit_rows.h"
 #include "model/merge/merged_model.h"
+#include "model/merge/read_tensor.h"
 #include "model/merge/test_circuit.h"
 #include "model/weights/synthetic_circuit.h"
 
@@ -39,17 +40,6 @@ class Merge : public testing::Test {
     ASSERT_TRUE(WriteRandomBase(directory_ + "/base", shape, 9, StoredType::kFloat32).ok());
     base_ = Checkpoint::Open(directory_ + "/base").value();
   }
-  // A whole tensor, [rows][row_size].
-  static std::vector<std::vector<float>> Read(const TensorSource& source, const std::string& name) {
-    for (const TensorSpec& spec : source.tensors()) {
-      if (spec.name != name) continue;
-      std::vector<std::vector<float>> out(spec.rows(), std::vector<float>(spec.row_size()));
-      for (int64_t row = 0; row < spec.rows(); ++row) EXPECT_TRUE(source.ReadRows(spec, row, 1, out[row].data()).ok());
-      return out;
-    }
-    ADD_FAILURE() << "no tensor " << name;
-    return {};
-  }
   std::string ErrorOf(const Circuit& circuit) const {
     auto model = MergedModel::Create(circuit, base_);
     return model.ok() ? "merged" : std::string(model.status().message());
@@ -78,18 +68,18 @@ TEST_F(Merge, BaseRowsAreScaledAndPadded) {
   const int64_t h0 = circuit_.base_hidden;
   EXPECT_EQ(scaling.norm_gain, gain);
 
-  const auto out = Read(*base_, "layers.0.linear_attn.out_proj.weight");
-  const auto merged_out = Read(*model, "layers.2.linear_attn.out_proj.weight");
+  const auto out = ReadTensor(*base_, "layers.0.linear_attn.out_proj.weight");
+  const auto merged_out = ReadTensor(*model, "layers.2.linear_attn.out_proj.weight");
   EXPECT_EQ(merged_out[7][300], static_cast<float>(out[7][300] * scaling.residual));
   EXPECT_THAT(merged_out[h0], Each(0.0f));
 
   const double shift = std::exp2(scaling.layers[1].post);
-  const auto norm = Read(*base_, "layers.1.post_attention_layernorm.weight"),
-             merged = Read(*model, "layers.3.post_attention_layernorm.weight");
+  const auto norm = ReadTensor(*base_, "layers.1.post_attention_layernorm.weight"),
+             merged = ReadTensor(*model, "layers.3.post_attention_layernorm.weight");
   EXPECT_NEAR((1 + merged[5][0]) / gain / shift, 1 + norm[5][0], 1e-6);
   EXPECT_EQ(merged[h0][0], -1);
-  const auto gate = Read(*base_, "layers.1.mlp.gate_proj.weight"),
-             merged_gate = Read(*model, "layers.3.mlp.gate_proj.weight");
+  const auto gate = ReadTensor(*base_, "layers.1.mlp.gate_proj.weight"),
+             merged_gate = ReadTensor(*model, "layers.3.mlp.gate_proj.weight");
   for (int64_t i = 0; i < h0; ++i) ASSERT_EQ(merged_gate[3][i] * shift, gate[3][i]);
   EXPECT_EQ(std::count(merged_gate[3].begin() + h0, merged_gate[3].end(), 0.0f), circuit_.width);
   EXPECT_THAT(merged_gate[gate.size()], Each(0.0f));
@@ -103,9 +93,10 @@ TEST_F(Merge, HeadAndLastNormMakeUpForTheScale) {
     const auto model = MergedModel::Create(circuit_, base_).value();
     const double gain = std::sqrt(static_cast<double>(circuit_.base_hidden) / circuit_.hidden());
     EXPECT_EQ(model->shape().tied_head, wide);
-    const auto last = Read(*base_, "norm.weight"), embedding = Read(*base_, "embed_tokens.weight");
-    const auto merged_last = Read(*model, "norm.weight"), merged_embedding = Read(*model, "embed_tokens.weight");
-    const auto head = wide ? merged_embedding : Read(*model, "lm_head.weight");
+    const auto last = ReadTensor(*base_, "norm.weight"), embedding = ReadTensor(*base_, "embed_tokens.weight");
+    const auto merged_last = ReadTensor(*model, "norm.weight"),
+               merged_embedding = ReadTensor(*model, "embed_tokens.weight");
+    const auto head = wide ? merged_embedding : ReadTensor(*model, "lm_head.weight");
     EXPECT_NEAR((1 + merged_last[5][0]) * head[17][5] / gain, (1 + last[5][0]) * embedding[17][5], 1e-6);
     EXPECT_EQ(merged_embedding[17][5], static_cast<float>(embedding[17][5] * model->scaling().residual));
   }
@@ -123,7 +114,7 @@ TEST(NormRounding, IsLargeWhereOnePlusWIsSmall) {
 TEST_F(Merge, TextRowsHoldTheFillerThatKeepsTheEpsilon) {
   const Circuit circuit = WithUnusedDimensions(circuit_, 900);
   const auto model = MergedModel::Create(circuit, base_).value();
-  const auto row = Read(*model, "embed_tokens.weight")[17];
+  const auto row = ReadTensor(*model, "embed_tokens.weight")[17];
   double energy = 0;
   for (int64_t i = circuit.base_hidden; i < circuit.hidden(); ++i) energy += double{row[i]} * row[i];
   const double s = model->scaling().residual, growth = s * s * circuit.base_hidden / circuit.hidden();
@@ -134,8 +125,8 @@ TEST_F(Merge, TextRowsHoldTheFillerThatKeepsTheEpsilon) {
 
 TEST_F(Merge, SharedKeyHeadsAreCopiedToTheirValueHeads) {
   const auto model = MergedModel::Create(circuit_, base_).value();
-  const auto base = Read(*base_, "layers.0.linear_attn.in_proj_qkv.weight");
-  const auto merged = Read(*model, "layers.2.linear_attn.in_proj_qkv.weight");
+  const auto base = ReadTensor(*base_, "layers.0.linear_attn.in_proj_qkv.weight");
+  const auto merged = ReadTensor(*model, "layers.2.linear_attn.in_proj_qkv.weight");
   ASSERT_EQ(base.size(), (2u + 2 + 4) * 128);
   ASSERT_EQ(merged.size(), (4u + 4 + 4) * 128);
   const float shift = static_cast<float>(std::exp2(model->scaling().layers[0].input));
@@ -154,7 +145,7 @@ TEST_F(Merge, CircuitWeightsLieOnAddedDimensionsOnly) {
   const auto model = MergedModel::Create(circuit_, base_).value();
   const CircuitLayer& layer = circuit_.layers[0];
   const int64_t h0 = circuit_.base_hidden, channels = 4 * 128;
-  const auto qkv = Read(*model, "layers.0.linear_attn.in_proj_qkv.weight");
+  const auto qkv = ReadTensor(*model, "layers.0.linear_attn.in_proj_qkv.weight");
   for (const auto& [matrix, block] : {std::pair(&layer.q, 0), {&layer.k, 1}, {&layer.v, 2}}) {
     double sum = 0, expected = 0;
     for (float value : matrix->value) expected += std::abs(value);
@@ -166,7 +157,7 @@ TEST_F(Merge, CircuitWeightsLieOnAddedDimensionsOnly) {
     const int32_t row = matrix->row[100], col = matrix->col[100];
     EXPECT_EQ(qkv[block * channels + row][h0 + col], matrix->value[100]);
   }
-  const auto down = Read(*model, "layers.0.mlp.down_proj.weight");
+  const auto down = ReadTensor(*model, "layers.0.mlp.down_proj.weight");
   EXPECT_EQ(down[h0 + layer.down.row[9]][layer.down.col[9]], layer.down.value[9]);
   for (int64_t row = 0; row < h0; ++row) EXPECT_THAT(down[row], Each(0.0f));
 }
@@ -194,10 +185,10 @@ TEST_F(Merge, WithoutPaddingOnlyZerosAreLeftOut) {
     if (spec.name.ends_with("norm.weight") || spec.name.ends_with("conv1d.weight"))
       continue;  // padded with other values
     double sum = 0, narrow_sum = 0;
-    for (const auto& row : Read(*model, spec.name)) {
+    for (const auto& row : ReadTensor(*model, spec.name)) {
       for (float value : row) sum += std::abs(value);
     }
-    for (const auto& row : Read(*narrow, spec.name)) {
+    for (const auto& row : ReadTensor(*narrow, spec.name)) {
       for (float value : row) narrow_sum += std::abs(value);
     }
     EXPECT_EQ(narrow_sum, sum) << spec.name;

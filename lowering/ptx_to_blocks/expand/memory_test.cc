@@ -129,10 +129,7 @@ Lowered Lower(const std::string& variables, const std::string& body, uint32_t th
   absl::StatusOr<LoweredBlocks> lowered = LowerToBlocks(input);
   out.status = lowered.status();
   if (!lowered.ok()) return out;
-  for (const ParameterWord& word : lowered->words) {
-    out.launch.parameters.push_back(
-        static_cast<uint32_t>(ParameterBits(input.parameters[word.parameter], word.byte_offset)));
-  }
+  out.launch.parameters = ParameterValues(input, lowered->words);
   out.launch.program = std::move(lowered->program);
   out.launch.block = {threads, 1, 1};
   out.launch.memory.resize(40);

@@ -47,12 +47,13 @@ struct Plan {
 // Threads that wait at different barriers must not wait at the same machine block, or nobody would notice: barriers
 // that threads may reach apart go on at places of their own.
 void SeparateBarriers(IrFunction& function, const Dim3& block) {
-  const Uniformity uniformity = AnalyzeUniformity(function, AnalyzeFlow(function), block);
   std::vector<int> apart;
-  for (size_t i = 0; i < uniformity.block.size(); ++i) {
-    const bool together = uniformity.block[i] == Spread::kUniform;
-    if (function.blocks[i].end.kind == TerminatorKind::kBarrier && !together) apart.push_back(static_cast<int>(i));
+  for (size_t i = 0; i < function.blocks.size(); ++i) {
+    if (function.blocks[i].end.kind == TerminatorKind::kBarrier) apart.push_back(static_cast<int>(i));
   }
+  if (apart.size() < 2) return;  // most kernels: not worth the analysis
+  const Uniformity uniformity = AnalyzeUniformity(function, AnalyzeFlow(function), block);
+  std::erase_if(apart, [&](int barrier) { return uniformity.block[barrier] == Spread::kUniform; });
   if (apart.size() < 2) return;
   for (int barrier : apart) {
     const int place = SplitAt(function, barrier, function.blocks[barrier].instructions.size());
