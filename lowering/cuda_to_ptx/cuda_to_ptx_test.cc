@@ -193,6 +193,12 @@ TEST_F(CudaToPtxTest, MemoryMayBeAccessedAsAnyType) {
   EXPECT_NE(ptx.find("ld.global.u32"), ptx.rfind("ld.global.u32"));
 }
 
+TEST_F(CudaToPtxTest, BytePermTakesThreeBitsOfEachSelector) {
+  // prmt takes four; nvcc clears the others as well.
+  EXPECT_THAT(Ptx("__global__ void k(unsigned* p) { p[0] = __byte_perm(p[1], p[2], p[3]); }"),
+              HasSubstr(std::to_string(0x7777)));
+}
+
 TEST_F(CudaToPtxTest, LoopsStayLoopsUnlessAskedFor) {
   const std::string loop = "for (int i = 0; i < 8; ++i) p[i] += i; }";
   EXPECT_THAT(Ptx("__global__ void k(int* p) { " + loop), HasSubstr("bra"));

@@ -221,6 +221,30 @@ TEST(Lower, EndlessLoopSpendsItsBudget) {
   out.Run(0, 50, LaunchEnd::kBudget);
 }
 
+TEST(Lower, ThreadsAtDifferentBarriersTrapWhereTheirWaysMeetAgain) {
+  Lowered lowered = LowerBody(
+      "  mov.u32 %r2, %tid.x;\n  setp.gt.u32 %p1, %r2, 2;\n  @%p1 bra ELSE;\n"
+      "  st.global.u32 [%rd0], %r2;\n  bar.sync 0;\n  mov.u32 %r3, 2;\n  bra JOIN;\n"
+      "ELSE:\n  bar.sync 0;\n  mov.u32 %r3, 4;\nJOIN:\n  st.global.u32 [%rd0+8], %r3;\n  ret;",
+      {8, 1, 1});
+  ASSERT_TRUE(lowered.status.ok()) << lowered.status;
+  lowered.Run(1, 20000, LaunchEnd::kTrap);
+}
+
+TEST(Lower, AWayThatNoValueTakesPartsNoThreads) {
+  // A switch over all values of two bits in a loop; clang ends the way that is left with an exit.
+  const Lowered lowered = LowerBody(
+      "  mov.u32 %r2, %tid.x;\n  mov.u32 %r5, 0;\nLOOP:\n  and.b32 %r3, %r2, 3;\n"
+      "  setp.gt.s32 %p1, %r3, 1;\n  @%p1 bra HIGH;\n"
+      "  setp.eq.s32 %p2, %r3, 0;\n  @%p2 bra JOIN;\n  setp.eq.s32 %p2, %r3, 1;\n  @%p2 bra ODD;\n  bra NEVER;\n"
+      "HIGH:\n  setp.eq.s32 %p2, %r3, 2;\n  @%p2 bra JOIN;\n  setp.eq.s32 %p2, %r3, 3;\n  @%p2 bra ODD;\n"
+      "NEVER:\n  exit;\nODD:\n  add.s32 %r2, %r2, -1;\n"
+      "JOIN:\n  shfl.sync.down.b32 %r4, %r2, 2, 31, -1;\n  add.s32 %r2, %r4, %r2;\n  add.s32 %r5, %r5, 1;\n"
+      "  setp.lt.s32 %p3, %r5, %r0;\n  @%p3 bra LOOP;\n  st.global.u32 [%rd0], %r2;\n  ret;",
+      {16, 1, 1});
+  EXPECT_TRUE(lowered.status.ok()) << lowered.status;
+}
+
 TEST(Lower, BarrierEndsItsBlock) {
   Lowered out = LowerBody(
       "  mov.u32 %r2, %tid.x;\n  mul.wide.u32 %rd3, %r2, 4;\n  add.s64 %rd4, %rd0, %rd3;\n"
