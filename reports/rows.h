@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/exit_code.h"
+#include "evals/drift/statistics.h"
 
 namespace qgpu {
 
@@ -73,12 +74,28 @@ struct AttemptRow {
   std::vector<Sample> samples;
 };
 
+// What was measured of one text through one drift probe, so far: it grows chunk by chunk, over attempts.
+struct DriftRow {
+  std::string measurement;  // hash of everything the numbers depend on; empty: nothing was measured yet
+  std::string token_source, reference, merged;  // how ids were made, and what was compared: "base, float32"
+  int64_t positions = 0;                        // of the whole measurement
+  TextDrift drift;                              // rows from position 0 on
+  TextDrift noise;                              // the base's own, float32 against bfloat16; no rows: not measured
+  std::vector<std::string> predicted;           // a text a row: the next token, printable
+  bool complete() const { return positions > 0 && std::ssize(drift.rows) == positions; }
+};
+
+enum class SuiteKind { kKernels, kDrift };
+
 // One (case, worker, repetition) and everything that was tried for it, in order.
 struct ItemRow {
+  SuiteKind kind = SuiteKind::kKernels;
+  // A drift item's `kernel` is the probe's name and its case the text's: "dense-bfloat16/prose".
   std::string suite, kernel, case_name, case_hash, worker;
   int repetition = 1;
   std::optional<CaseStatus> status;  // empty: not finished
   std::vector<AttemptRow> attempts;
+  std::optional<DriftRow> drift;  // drift items only
 
   std::string CaseId() const { return kernel + "/" + case_name; }
   const AttemptRow* LastAttempt() const { return attempts.empty() ? nullptr : &attempts.back(); }
