@@ -21,30 +21,7 @@ std::string Rows(const DriftStatistics& statistics, const std::string& prefix) {
   return rows;
 }
 
-const char* Met(bool met) { return met ? "met" : "NOT MET"; }
-
 }  // namespace
-
-DriftVerdict JudgeDrift(const DriftStatistics& drift, const DriftStatistics& noise_floor, DriftBound bound) {
-  const DriftSummary summary = drift.Summarize();
-  if (summary.positions == 0) return {false, "no position was measured: NOT MET"};
-  if (bound == DriftBound::kNone) return {true, fmt::format("mean KL {:.3e}, which has no bound", summary.mean)};
-  if (bound == DriftBound::kExactlyZero) {
-    const bool zero = summary.max == 0 && summary.min == 0 && summary.machine_share_max == 0;
-    return {zero, fmt::format("KL exactly 0 at every position (largest {:.3e}, smallest {:.3e}): {}", summary.max,
-                              summary.min, Met(zero))};
-  }
-  if (bound == DriftBound::kRounding) {
-    const bool within = summary.mean <= kMostRounding;
-    return {within, fmt::format("mean KL at most {:.0e} (is {:.3e}): {}", kMostRounding, summary.mean, Met(within))};
-  }
-  const DriftSummary noise = noise_floor.Summarize();
-  const bool within =
-      noise.positions == summary.positions && noise.mean > 0 && summary.mean <= kMostTimesNoise * noise.mean;
-  const double times = noise.mean > 0 ? summary.mean / noise.mean : 0;
-  return {within, fmt::format("mean KL at most {} times the base's own in the same type (is {:.3f} times {:.3e}): {}",
-                              kMostTimesNoise, times, noise.mean, Met(within))};
-}
 
 std::string DriftTable(const DriftStatistics& drift, const DriftStatistics& noise_floor) {
   std::string table =
