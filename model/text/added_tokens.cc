@@ -73,15 +73,22 @@ AddedTokenFinder::Found AddedTokenFinder::LongestAt(std::string_view text, size_
   return found;
 }
 
-void AddedTokenFinder::Cut(std::string_view valid, bool skip_special,
+void AddedTokenFinder::Cut(std::string_view valid, bool skip_special, std::span<const TextRange> plain,
                            const std::function<void(const AddedToken*, std::string_view)>& part) const {
   size_t done = 0, at = 0;
+  auto range = plain.begin();
   while (at < valid.size()) {
+    while (range != plain.end() && range->end <= at) ++range;
+    if (range != plain.end() && range->begin <= at) {
+      at = range->end;
+      continue;
+    }
     if (!first_bytes_[static_cast<unsigned char>(valid[at])]) {
       ++at;
       continue;
     }
-    const Found found = LongestAt(valid, at);
+    const size_t border = range != plain.end() ? std::min(range->begin, valid.size()) : valid.size();
+    const Found found = LongestAt(valid.substr(0, border), at);
     if (found.token == nullptr) {
       ++at;
       continue;

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "model/text/text_ranges.h"
 
 namespace qgpu {
 
@@ -29,8 +31,9 @@ class AddedTokenFinder {
   bool empty() const { return tokens_.empty(); }
 
   // Cuts `valid` UTF-8 into tokens and what lies between (never empty), in order: calls with token or nullptr. With
-  // `skip_special`, special tokens are as if they were not there. Time: the text's length times the longest token.
-  void Cut(std::string_view valid, bool skip_special,
+  // `skip_special`, special tokens are as if they were not there; none has a character in `plain` (ranges of the text,
+  // ascending, apart). Time: the text's length times the longest token.
+  void Cut(std::string_view valid, bool skip_special, std::span<const TextRange> plain,
            const std::function<void(const AddedToken*, std::string_view)>& part) const;
 
  private:
@@ -38,7 +41,7 @@ class AddedTokenFinder {
     const AddedToken* token = nullptr;
     size_t size = 0;
   };
-  Found LongestAt(std::string_view text, size_t position) const;
+  Found LongestAt(std::string_view text, size_t position) const;  // within text
 
   std::vector<AddedToken> tokens_;
   // A trie: (node, byte) to node, and the token that ends in a node, or -1. Node 0 is the root.

@@ -107,8 +107,8 @@ absl::StatusOr<std::string> ChatTemplate::RenderJson(const ordered_json& variabl
   return text;
 }
 
-absl::StatusOr<std::string> ChatTemplate::Render(const std::vector<ChatMessage>& messages,
-                                                 const ChatOptions& options) const {
+absl::StatusOr<ordered_json> ChatTemplate::Variables(const std::vector<ChatMessage>& messages,
+                                                     const ChatOptions& options) {
   ordered_json variables = {{"messages", ordered_json::array()},
                             {"add_generation_prompt", options.add_generation_prompt}};
   for (const ChatMessage& message : messages) {
@@ -117,6 +117,12 @@ absl::StatusOr<std::string> ChatTemplate::Render(const std::vector<ChatMessage>&
     variables["messages"].push_back({{"role", message.role}, {"content", message.content}});
   }
   if (options.enable_thinking.has_value()) variables["enable_thinking"] = *options.enable_thinking;
+  return variables;
+}
+
+absl::StatusOr<std::string> ChatTemplate::Render(const std::vector<ChatMessage>& messages,
+                                                 const ChatOptions& options) const {
+  QGPU_ASSIGN_OR_RETURN(const ordered_json variables, Variables(messages, options));
   return RenderJson(variables);
 }
 

@@ -41,6 +41,10 @@ class ChatTemplate {
   // the conversation (with the line).
   absl::StatusOr<std::string> Render(const std::vector<ChatMessage>& messages, const ChatOptions& options = {}) const;
 
+  // The variables that Render gives to the template. kInvalidArgument: a message is not valid UTF-8.
+  static absl::StatusOr<nlohmann::ordered_json> Variables(const std::vector<ChatMessage>& messages,
+                                                          const ChatOptions& options);
+
   // The same with every variable that the template knows: {"messages": [...], "tools": ..., "enable_thinking": ...}.
   // As with Hugging Face, `tools` and `documents` are None and `add_generation_prompt` false where they are missing,
   // and the special tokens of tokenizer_config.json are variables as well (`bos_token`, `eos_token`, ...).

@@ -111,8 +111,19 @@ absl::Status Tokenizer::AddAddedTokens(const TokenizerFile& file) {
     SetToken(token.id, text, special);
     ids_[token.content] = token.id;
     (token.normalized ? normalized_added_ : raw_added_).Add(text, token);
+    AddEnds(text);
   }
   return absl::OkStatus();
+}
+
+void Tokenizer::AddEnds(std::string_view token) {
+  std::u32string characters = ToCodePoints(token);
+  std::erase_if(characters, IsWhiteSpace);
+  if (characters.empty()) return;
+  for (const char32_t end : {characters.front(), characters.back()}) {
+    const auto place = std::lower_bound(added_token_ends_.begin(), added_token_ends_.end(), end);
+    if (place == added_token_ends_.end() || *place != end) added_token_ends_.insert(place, end);
+  }
 }
 
 std::optional<int32_t> Tokenizer::Find(std::string_view text) const {
@@ -122,6 +133,8 @@ std::optional<int32_t> Tokenizer::Find(std::string_view text) const {
 
 // The stages in their order, each cutting what the one before left over.
 struct Tokenizer::Encoding {
+  using Ranges = std::span<const TextRange>;
+
   const Tokenizer& tokenizer;
   bool skip_special;
   absl::Status status;
@@ -129,18 +142,23 @@ struct Tokenizer::Encoding {
   Bpe::Scratch scratch;
   absl::flat_hash_map<std::string, std::vector<int32_t>> cache;
 
-  void Raw(std::string_view text) {
-    if (tokenizer.raw_added_.empty()) return Normalize(text);
-    tokenizer.raw_added_.Cut(text, skip_special, [this](const AddedToken* token, std::string_view part) {
-      token != nullptr ? ids.push_back(token->id) : Normalize(part);
+  void Raw(std::string_view text, Ranges plain) {
+    if (tokenizer.raw_added_.empty()) return Normalize(text, plain);
+    tokenizer.raw_added_.Cut(text, skip_special, plain, [&](const AddedToken* token, std::string_view part) {
+      if (token != nullptr) return ids.push_back(token->id);
+      const auto begin = static_cast<size_t>(part.data() - text.data());
+      Normalize(part, plain.empty() ? std::vector<TextRange>() : RangesWithin(plain, begin, begin + part.size()));
     });
   }
 
-  void Normalize(std::string_view text) {
+  void Normalize(std::string_view text, Ranges plain) {
+    const std::string_view before = text;
     std::string normalized;
     if (tokenizer.nfc_ && NormalizeNfc(text, normalized)) text = normalized;
     if (tokenizer.normalized_added_.empty()) return Split(text, 0);
-    tokenizer.normalized_added_.Cut(text, skip_special, [this](const AddedToken* token, std::string_view part) {
+    std::vector<TextRange> moved;
+    if (!plain.empty() && text.data() != before.data()) plain = moved = RangesAfterNfc(before, plain);
+    tokenizer.normalized_added_.Cut(text, skip_special, plain, [this](const AddedToken* token, std::string_view part) {
       token != nullptr ? ids.push_back(token->id) : Split(part, 0);
     });
   }
@@ -173,15 +191,43 @@ struct Tokenizer::Encoding {
 };
 
 absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view text, SpecialTokens special) const {
+  return Encode(text, special == SpecialTokens::kAsText, {});
+}
+
+absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view text, std::span<const TextRange> plain) const {
+  return Encode(text, /*skip_special=*/false, plain);
+}
+
+absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view text, bool skip_special,
+                                                       std::span<const TextRange> plain) const {
   if (text.size() > kMaxTextBytes) {
     return absl::InvalidArgumentError(
         fmt::format("the text has {} bytes; at most {} are taken at once", text.size(), kMaxTextBytes));
   }
   QGPU_RETURN_IF_ERROR(CheckUtf8(text, "the text"));
-  Encoding encoding{*this, special == SpecialTokens::kAsText, absl::OkStatus(), {}, {}, {}};
-  if (!text.empty()) encoding.Raw(text);
+  Encoding encoding{*this, skip_special, absl::OkStatus(), {}, {}, {}};
+  if (!text.empty()) encoding.Raw(text, plain);
   QGPU_RETURN_IF_ERROR(encoding.status);
   return std::move(encoding.ids);
+}
+
+std::vector<Tokenizer::Occurrence> Tokenizer::FindAddedTokens(std::string_view valid) const {
+  std::vector<Occurrence> found;
+  const auto note = [&](const AddedToken* token, std::string_view part) {
+    const auto begin = static_cast<size_t>(part.data() - valid.data());
+    if (token != nullptr) found.push_back({token->id, {begin, begin + part.size()}});
+    return token != nullptr;
+  };
+  raw_added_.Cut(valid, /*skip_special=*/false, {}, [&](const AddedToken* token, std::string_view part) {
+    if (!note(token, part)) normalized_added_.Cut(part, /*skip_special=*/false, {}, note);
+  });
+  return found;
+}
+
+std::string Tokenizer::InSearchedForm(std::string_view valid) const {
+  std::string normalized;
+  const bool changed = nfc_ && !normalized_added_.empty() && NormalizeNfc(valid, normalized);
+  return changed ? normalized : std::string(valid);
 }
 
 std::string Tokenizer::Decode(std::span<const int32_t> ids, bool skip_special) const {

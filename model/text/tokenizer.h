@@ -15,6 +15,7 @@
 #include "model/text/added_tokens.h"
 #include "model/text/bpe.h"
 #include "model/text/split_pattern.h"
+#include "model/text/text_ranges.h"
 #include "model/text/tokenizer_file.h"
 
 namespace qgpu {
@@ -34,6 +35,20 @@ class Tokenizer {
   // text that a user wrote. kInvalidArgument: invalid UTF-8, with the offset; more than kMaxTextBytes.
   absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text,
                                               SpecialTokens special = SpecialTokens::kFound) const;
+  // The same, but no added token, special or not, has a character in `plain`: ranges of the text, ascending, apart, on
+  // borders of characters. Everything else is as without them: they cut nothing apart.
+  absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text, std::span<const TextRange> plain) const;
+
+  // The added tokens that are found in `valid` UTF-8 as they are, or where it is in normalised form already, in order.
+  struct Occurrence {
+    int32_t id;
+    TextRange range;
+  };
+  std::vector<Occurrence> FindAddedTokens(std::string_view valid) const;
+  // The first and last characters of all added tokens, but for white space at their ends. Ascending, none twice.
+  const std::u32string& added_token_ends() const { return added_token_ends_; }
+  // Valid UTF-8 in the form in which normalised added tokens are searched for; as it is, if there are none.
+  std::string InSearchedForm(std::string_view valid) const;
 
   // The text of ids; bytes that are no UTF-8 become U+FFFD. Ids without a token are left out, as the reference does:
   // Contains() tells. `skip_special` leaves special tokens out.
@@ -60,6 +75,9 @@ class Tokenizer {
   absl::Status AddVocabulary(const TokenizerFile& file);
   absl::Status AddMerges(const TokenizerFile& file);
   absl::Status AddAddedTokens(const TokenizerFile& file);
+  void AddEnds(std::string_view token);
+  absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text, bool skip_special,
+                                              std::span<const TextRange> plain) const;
   void SetToken(int32_t id, const std::string& text, bool special);
 
   std::vector<Token> tokens_;  // by id
@@ -69,6 +87,7 @@ class Tokenizer {
   Bpe bpe_;
   absl::flat_hash_map<std::string, int32_t> whole_pieces_;  // bytes to id, with ignore_merges
   AddedTokenFinder raw_added_, normalized_added_;
+  std::u32string added_token_ends_;
 };
 
 // kInvalidArgument if a model with this many token ids cannot be used with the tokenizer: ids beyond the vocabulary, or
