@@ -26,6 +26,16 @@ class TextModel {
   // fed, and the first one that `sink` returns.
   using LogitsSink = std::function<absl::Status(std::span<const float> block)>;
   virtual absl::Status StreamLogits(std::span<const int64_t> ids, const LogitsSink& sink) = 0;
+  // The same, but only the logits [vocabulary] behind the last id (at least one): all that writing a text needs. A
+  // model whose head costs something leaves the other positions out.
+  virtual absl::StatusOr<std::vector<float>> NextLogits(std::span<const int64_t> ids) {
+    std::vector<float> last;
+    QGPU_RETURN_IF_ERROR(StreamLogits(ids, [&](std::span<const float> block) {
+      last.assign(block.end() - vocabulary(), block.end());
+      return absl::OkStatus();
+    }));
+    return last;
+  }
   // What Logits would refuse `ids` for, fed now: kInvalidArgument or nothing.
   virtual absl::Status CheckIds(std::span<const int64_t> ids) const = 0;
   virtual int64_t vocabulary() const = 0;
