@@ -1,7 +1,6 @@
 #include "reports/csv.h"
 
 #include <set>
-#include <vector>
 
 #include "fmt/format.h"
 
@@ -16,15 +15,6 @@ std::string Field(const std::string& text) {
     quoted += c;
   }
   return quoted + '"';
-}
-
-std::string Line(const std::vector<std::string>& fields) {
-  std::string line;
-  for (size_t i = 0; i < fields.size(); ++i) {
-    if (i > 0) line += ',';
-    line += Field(fields[i]);
-  }
-  return line + "\r\n";
 }
 
 std::string ColumnName(const Sample& sample) { return sample.metric + "_" + sample.unit; }
@@ -77,6 +67,15 @@ std::vector<std::string> FixedFields(const RunReport& report, const ItemRow& ite
 
 }  // namespace
 
+std::string CsvLine(const std::vector<std::string>& fields) {
+  std::string line;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) line += ',';
+    line += Field(fields[i]);
+  }
+  return line + "\r\n";
+}
+
 std::string WriteCsv(const RunReport& report) {
   std::set<std::string> metrics;
   for (const ItemRow& item : report.items) {
@@ -86,7 +85,7 @@ std::string WriteCsv(const RunReport& report) {
   }
   std::vector<std::string> header = kFixedColumns;
   header.insert(header.end(), metrics.begin(), metrics.end());
-  std::string csv = Line(header);
+  std::string csv = CsvLine(header);
   const auto add_row = [&](const ItemRow& item, const AttemptRow* attempt) {
     std::vector<std::string> fields = FixedFields(report, item, attempt);
     for (const std::string& metric : metrics) {
@@ -96,7 +95,7 @@ std::string WriteCsv(const RunReport& report) {
       }
       fields.push_back(value);
     }
-    csv += Line(fields);
+    csv += CsvLine(fields);
   };
   for (const ItemRow& item : report.items) {
     if (item.attempts.empty()) add_row(item, nullptr);

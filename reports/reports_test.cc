@@ -126,18 +126,57 @@ TEST(HtmlTest, FailuresComeFirstWithPositionAndValues) {
   const std::string page = WriteHtml(report);
   EXPECT_THAT(page, HasSubstr("position 17: expected <code>EXEC(3, 0b1111)</code>, the model wrote <code>DONE</code>"));
   EXPECT_THAT(page, HasSubstr("word 5 (byte 20), written at position 40"));
-  EXPECT_THAT(page, HasSubstr("<code>-1</code> <span class=muted>0xffffffff</span>"));
-  EXPECT_LT(page.find("Not passed (1)"), page.find("Every launch"));
+  EXPECT_THAT(page, HasSubstr("<code>-1</code> <span class=\"muted\">0xffffffff</span>"));
+  EXPECT_LT(page.find("Not passed (1)"), page.find("Every launch</h2>"));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, HasSubstr("wrong answers"));
 }
 
 TEST(HtmlTest, ShowsPublishedFiguresAndNeedsNothingFromElsewhere) {
   const std::string page = WriteHtml(TwoKernels());
-  EXPECT_THAT(page, HasSubstr("<td>2/2<td>qwenGPU <b>49/49</b>"));
-  EXPECT_THAT(page, HasSubstr("<td>67 tokens/s<td>"));
+  EXPECT_THAT(page, HasSubstr("<td><div class=\"figure\">2/2</div>"));
+  EXPECT_THAT(page,
+              HasSubstr("qwenGPU: <b>49/49</b> <span class=\"muted\">Tesla T4 against its reference interpreter"));
+  EXPECT_THAT(page, HasSubstr("<div class=\"figure\">67 tokens/s</div>"));
   EXPECT_THAT(page, Not(HasSubstr("http")));
   EXPECT_THAT(page, Not(HasSubstr("Not passed")));
+  EXPECT_THAT(page, Not(HasSubstr("Missing")));
+}
+
+TEST(HtmlTest, SaysWithWhatTheKernelsWereCompared) {
+  RunReport report = TwoKernels();
+  NodeRow worker;
+  worker.role = "worker";
+  worker.name = "local";
+  worker.base = "tiny";
+  report.nodes.push_back(worker);
+  EXPECT_EQ(Headline(report)[0].measured_on, "base: tiny; native witness: none");
+  EXPECT_THAT(WriteHtml(report), HasSubstr("In this run nothing native took part."));
+  for (ItemRow& item : report.items) item.attempts[0].launch->native_witness = "native-cpu (x86-64, Xeon)";
+  EXPECT_EQ(Headline(report)[0].measured_on, "base: tiny; native witness: native-cpu (x86-64, Xeon)");
+  EXPECT_THAT(WriteHtml(report), HasSubstr("compared with native-cpu (x86-64, Xeon): no GPU took part"));
+  report.items[0].attempts[0].launch->native_witness = "native-cuda (Tesla T4, driver 550)";
+  EXPECT_THAT(WriteHtml(report), HasSubstr("only some launches were compared with a GPU"));
+  for (ItemRow& item : report.items) item.attempts[0].launch->native_witness = "native-cuda (Tesla T4, driver 550)";
+  EXPECT_THAT(WriteHtml(report), HasSubstr("compared with native-cuda (Tesla T4, driver 550).</td>"));
+}
+
+TEST(HtmlTest, AnInterruptedRunShowsWhatIsMissing) {
+  RunReport report = TwoKernels();
+  report.run.state = "interrupted";
+  report.run.exit_code = -1;
+  report.items.push_back(Item("gcd", "two", std::nullopt, 0));
+  report.items.push_back(Item("gcd", "three", std::nullopt, 0));
+  report.items.back().attempts.push_back({});
+  const std::string page = WriteHtml(report);
+  EXPECT_THAT(page, HasSubstr("Missing (2)"));
+  EXPECT_THAT(page, HasSubstr("2 of 5 items have no result"));
+  EXPECT_THAT(page, HasSubstr("<td>gcd/two</td><td>local</td><td class=\"n\">1</td><td>not begun</td>"));
+  EXPECT_THAT(page, HasSubstr("<td>tried 1 time, the last ended with infra</td>"));
+  EXPECT_THAT(page, HasSubstr("interrupted: nothing can be concluded"));
+  EXPECT_THAT(page, Not(HasSubstr("Not passed")));
+  EXPECT_THAT(WriteHtml(RunReport()), HasSubstr("The run has no items"));
+  EXPECT_EQ(Headline(RunReport())[0].value, "not run");
 }
 
 TEST(ReportsTest, FormatsAgreeOnTheCounts) {

@@ -1,15 +1,31 @@
 #include "reports/rows.h"
 
+#include <algorithm>
 #include <ctime>
 #include <map>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "reports/drift_groups.h"
 
 namespace qgpu {
 namespace {
 
 constexpr const char* kStatusNames[] = {"pass", "fail", "error", "unsupported", "timeout", "crash", "infra"};
 static_assert(std::size(kStatusNames) == std::size(kAllCaseStatuses));
+
+void AddNew(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+// "base: NAME" of the workers that have such items; empty where there is no such item.
+std::string BasesText(const RunReport& report, SuiteKind kind) {
+  std::vector<std::string> bases;
+  for (const ItemRow& item : report.items) {
+    if (item.kind == kind) AddNew(bases, BaseOf(report, item.worker));
+  }
+  return bases.empty() ? "" : fmt::format("base: {}", fmt::join(bases, ", "));
+}
 
 }  // namespace
 
@@ -31,8 +47,10 @@ Totals Count(const RunReport& report) {
       ++totals.items_finished;
       ++totals.by_status[static_cast<int>(*item.status)];
     }
-    auto [kernel, is_new] = kernel_passed.try_emplace({item.suite, item.kernel}, true);
-    if (item.status != CaseStatus::kPass) kernel->second = false;
+    if (item.kind == SuiteKind::kKernels) {
+      auto [kernel, is_new] = kernel_passed.try_emplace({item.suite, item.kernel}, true);
+      if (item.status != CaseStatus::kPass) kernel->second = false;
+    }
     const AttemptRow* last = item.LastAttempt();
     if (last == nullptr) continue;
     if (last->launch.has_value()) {
@@ -50,12 +68,41 @@ Totals Count(const RunReport& report) {
   return totals;
 }
 
+std::string BaseOf(const RunReport& report, const std::string& worker) {
+  for (const NodeRow& node : report.nodes) {
+    if (node.role == "worker" && node.name == worker && !node.base.empty()) return node.base;
+  }
+  return "not known";
+}
+
+bool HasItems(const RunReport& report, SuiteKind kind) {
+  return std::any_of(report.items.begin(), report.items.end(),
+                     [kind](const ItemRow& item) { return item.kind == kind; });
+}
+
+std::vector<std::string> NativeWitnesses(const RunReport& report) {
+  std::vector<std::string> witnesses;
+  for (const ItemRow& item : report.items) {
+    const AttemptRow* last = item.LastAttempt();
+    if (last == nullptr || !last->launch.has_value() || last->launch->native_witness.empty()) continue;
+    AddNew(witnesses, last->launch->native_witness);
+  }
+  return witnesses;
+}
+
 std::vector<HeadlineFigure> Headline(const RunReport& report) {
   const Totals totals = Count(report);
-  return {{"kernels", fmt::format("{}/{}", totals.kernels_passed, totals.kernels)},
-          {"chat", "not run"},
-          {"advanced", "not run"},
-          {"mean KL", "not run"}};
+  std::vector<HeadlineFigure> headline = {{"kernels", "not run", ""},
+                                          {"chat", "not run", ""},
+                                          {"advanced", "not run", ""},
+                                          {"mean KL", MeanKl(report), BasesText(report, SuiteKind::kDrift)}};
+  if (HasItems(report, SuiteKind::kKernels)) {
+    headline[0].value = fmt::format("{}/{}", totals.kernels_passed, totals.kernels);
+    const std::vector<std::string> witnesses = NativeWitnesses(report);
+    headline[0].measured_on = fmt::format("{}; native witness: {}", BasesText(report, SuiteKind::kKernels),
+                                          witnesses.empty() ? "none" : fmt::format("{}", fmt::join(witnesses, ", ")));
+  }
+  return headline;
 }
 
 ExitCode VerdictExitCode(const RunReport& report) {
@@ -66,22 +113,6 @@ ExitCode VerdictExitCode(const RunReport& report) {
   if (inconclusive > 0 || totals.items == 0 || totals.items_finished < totals.items) return kExitInfrastructure;
   if (totals.count(CaseStatus::kError) + totals.count(CaseStatus::kUnsupported) > 0) return kExitUsage;
   return kExitGood;
-}
-
-const std::vector<PublishedFigure>& PublishedFigures() {
-  static const std::vector<PublishedFigure> figures = {
-      {"kernels", "qwenGPU", "49/49", "Tesla T4 against its reference interpreter"},
-      {"chat", "qwenGPU", "20/24", "normal mode"},
-      {"advanced", "qwenGPU", "4/5", "writes CUDA, first try"},
-      {"mean KL", "qwenGPU", "about 7e-4", "to the base model"},
-      {"mean KL", "Qwenputer", "6e-4", "to the base model"},
-      {"replay", "qwenGPU", "every launch exact", "under --check"},
-      {"replay", "Qwenputer", "0 mismatches in about 230,000 positions", ""},
-      {"speed", "qwenGPU", "10 to 15 tokens/s", "Apple MPS, bfloat16"},
-      {"speed", "Qwenputer", "about 3,200 trace tokens/s", "L4, Triton"},
-      {"speed", "Percepta", "30,000+ tokens/s", "CPU, WebAssembly interpreter"},
-  };
-  return figures;
 }
 
 std::string FormatTime(int64_t unix_ms) {

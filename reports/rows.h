@@ -131,9 +131,9 @@ struct RunReport {
   std::vector<ItemRow> items;
 };
 
-// Everything that is counted over a run. A kernel passed when every item of it did.
+// Everything that is counted over a run.
 struct Totals {
-  int kernels = 0, kernels_passed = 0;
+  int kernels = 0, kernels_passed = 0;  // of kernel suites; a kernel passed when every item of it did
   int items = 0, items_finished = 0;
   int by_status[std::size(kAllCaseStatuses)] = {};
   int64_t tokens = 0, passes = 0, positions_checked = 0, mismatches = 0;  // of last attempts
@@ -142,21 +142,23 @@ struct Totals {
 };
 Totals Count(const RunReport& report);
 
-// The four headline figures: what stdout shows, and what the reports show beside the published ones.
+// Name of the base model that the worker hosts, "not known" where no node says.
+std::string BaseOf(const RunReport& report, const std::string& worker);
+bool HasItems(const RunReport& report, SuiteKind kind);
+// Different ones of the last attempts' launches, in the run's order.
+std::vector<std::string> NativeWitnesses(const RunReport& report);
+
+// The four headline figures: what stdout shows, and what the reports show beside the published ones. A figure that the
+// run has no item for is "not run".
 struct HeadlineFigure {
   std::string name, value;
+  std::string measured_on;  // base model and native witness; a figure of one base is not another's. Empty: not run
 };
 std::vector<HeadlineFigure> Headline(const RunReport& report);
 
 // The exit code a run's items deserve: a wrong answer 1, else anything that makes a conclusion impossible 4 (unfinished
-// items and no items included), else a refused kernel 2, else 0.
+// items and no items included), else a refused item 2, else 0.
 ExitCode VerdictExitCode(const RunReport& report);
-
-// Figures that the authors of other machines report of themselves.
-struct PublishedFigure {
-  std::string figure, machine, value, conditions;
-};
-const std::vector<PublishedFigure>& PublishedFigures();
 
 // "2026-11-30 05:23:33 UTC"
 std::string FormatTime(int64_t unix_ms);
