@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   add_database(show);
   CLI::App* report = app.add_subcommand("report", "the report of a run");
   report->add_option("run", run_id, "its id; default: the newest");
-  report->add_option("--format", format, "html or csv")->check(CLI::IsMember(ReportFormats()))->capture_default_str();
+  report->add_option("--format", format, "html, csv or drift-csv")->check(CLI::IsMember(ReportFormats()))->capture_default_str();
   report->add_option("--output", output, "file; default: standard output");
   add_database(report);
 

@@ -7,7 +7,7 @@
 namespace qgpu {
 
 const std::vector<std::string>& ReportFormats() {
-  static const std::vector<std::string> formats = {"html", "csv"};
+  static const std::vector<std::string> formats = {"html", "csv", "drift-csv"};
   return formats;
 }
 

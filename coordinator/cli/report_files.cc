@@ -2,11 +2,13 @@
 
 #include "common/file.h"
 #include "reports/csv.h"
+#include "reports/drift_csv.h"
 #include "reports/html.h"
 
 namespace qgpu {
 
 std::string FormatReport(const RunReport& report, const std::string& format) {
+  if (format == "drift-csv") return WriteDriftCsv(report);
   return format == "csv" ? WriteCsv(report) : WriteHtml(report);
 }
 
