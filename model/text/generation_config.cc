@@ -79,10 +79,12 @@ absl::Status ReadSampling(const json& config, const std::string& place, Generati
   if (do_sample != config.end() && !do_sample->is_boolean() && !do_sample->is_null()) {
     return absl::InvalidArgumentError(fmt::format("{}: do_sample: not true or false", place));
   }
-  double temperature = 1, top_k = 50, top_p = 1;  // the defaults of Hugging Face
+  double temperature = 1, top_k = 50, top_p = 1, min_p = 0, repetition_penalty = 1;  // the defaults of Hugging Face
   QGPU_RETURN_IF_ERROR(ReadNumber(config, "temperature", place, temperature));
   QGPU_RETURN_IF_ERROR(ReadNumber(config, "top_k", place, top_k));
   QGPU_RETURN_IF_ERROR(ReadNumber(config, "top_p", place, top_p));
+  QGPU_RETURN_IF_ERROR(ReadNumber(config, "min_p", place, min_p));
+  QGPU_RETURN_IF_ERROR(ReadNumber(config, "repetition_penalty", place, repetition_penalty));
   if (!(top_k >= 0 && top_k <= kMaxTokenId && top_k == static_cast<double>(static_cast<int64_t>(top_k)))) {
     return absl::InvalidArgumentError(fmt::format("{}: top_k: {} is not a whole number of 0 or more", place, top_k));
   }
@@ -90,11 +92,14 @@ absl::Status ReadSampling(const json& config, const std::string& place, Generati
   sampling.temperature = temperature;
   sampling.top_k = static_cast<int64_t>(top_k);
   sampling.top_p = top_p;
+  sampling.min_p = min_p;
+  sampling.repetition_penalty = repetition_penalty;
   if (const absl::Status check = CheckSamplingOptions(sampling); !check.ok()) {
     return absl::InvalidArgumentError(fmt::format("{}: {}", place, std::string(check.message())));
   }
+  result.sampling.repetition_penalty = repetition_penalty;  // greedy or not
   if (do_sample != config.end() && *do_sample == true) result.sampling = sampling;
-  const std::set<std::string> followed = {"do_sample", "temperature", "top_k", "top_p"};
+  const std::set<std::string> followed = {"do_sample", "temperature", "top_k", "top_p", "min_p", "repetition_penalty"};
   for (const auto& [name, value] : config.items()) {
     if (kHarmless.count(name) == 0 && followed.count(name) == 0 && !value.is_null()) result.ignored.push_back(name);
   }

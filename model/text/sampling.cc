@@ -22,11 +22,28 @@ absl::Status CheckSamplingOptions(const SamplingOptions& options) {
   if (!(options.top_p > 0 && options.top_p <= 1)) {
     return absl::InvalidArgumentError(fmt::format("top_p {} is not above 0 and at most 1", options.top_p));
   }
+  if (!(options.min_p >= 0 && options.min_p <= 1)) {
+    return absl::InvalidArgumentError(fmt::format("min_p {} is not between 0 and 1", options.min_p));
+  }
+  if (!(options.repetition_penalty > 0) || !std::isfinite(options.repetition_penalty)) {
+    return absl::InvalidArgumentError(
+        fmt::format("repetition_penalty {} is not a number above 0 (1: none)", options.repetition_penalty));
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<int32_t> Sampler::Next(std::span<const float> logits) {
+absl::StatusOr<int32_t> Sampler::Next(std::span<const float> logits, std::span<const int32_t> seen) {
   if (logits.empty()) return absl::InvalidArgumentError("there are no logits to choose from");
+  if (options_.repetition_penalty != 1 && !seen.empty()) {
+    const auto penalty = static_cast<float>(options_.repetition_penalty);
+    penalized_.assign(logits.begin(), logits.end());
+    for (const int32_t id : seen) {
+      if (id < 0 || static_cast<size_t>(id) >= penalized_.size()) continue;
+      float& logit = penalized_[static_cast<size_t>(id)];
+      logit = logit < 0 ? logit * penalty : logit / penalty;
+    }
+    logits = penalized_;
+  }
   size_t best = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     if (std::isnan(logits[i]) || logits[i] == -kNever) {
@@ -45,6 +62,7 @@ absl::StatusOr<int32_t> Sampler::Next(std::span<const float> logits) {
   }
   for (Candidate& candidate : candidates_) candidate.weight /= total;
   if (options_.top_p < 1) KeepTopP();
+  if (options_.min_p > 0) KeepMinP();
   double kept = 0;
   for (const Candidate& candidate : candidates_) kept += candidate.weight;
   double point = random_.Uniform() * kept;
@@ -71,6 +89,12 @@ void Sampler::KeepTopK(std::span<const float> logits) {
   for (size_t i = 0; i < logits.size(); ++i) {
     if (logits[i] >= least && logits[i] != kNever) candidates_.push_back({double{logits[i]}, static_cast<int32_t>(i)});
   }
+}
+
+void Sampler::KeepMinP() {
+  double most = 0;
+  for (const Candidate& candidate : candidates_) most = std::max(most, candidate.weight);
+  std::erase_if(candidates_, [&](const Candidate& candidate) { return candidate.weight < options_.min_p * most; });
 }
 
 // The tail of at most 1 - top_p goes. Whatever is below (1 - top_p) / n is part of it, so only the rest is sorted.

@@ -67,6 +67,30 @@ TEST(Sampler, TopPKeepsTheSmallestHeadThatReachesIt) {
   EXPECT_NEAR(one[0], 1, 1e-9);
 }
 
+TEST(Sampler, MinPKeepsWhatIsProbableEnough) {
+  const std::vector<float> logits = {std::log(0.5f), std::log(0.3f), std::log(0.15f), std::log(0.05f)};
+  const std::vector<double> shares = Shares({.temperature = 1, .min_p = 0.31, .seed = 6}, logits, 20000);
+  EXPECT_NEAR(shares[0], 0.5 / 0.8, 0.015);
+  EXPECT_EQ(shares[2] + shares[3], 0);
+  EXPECT_GT(Shares({.temperature = 1, .min_p = 0.29, .seed = 6}, logits, 5000)[2], 0.1);
+  EXPECT_EQ(Shares({.temperature = 1, .min_p = 1, .seed = 6}, logits, 100)[1], 0);
+}
+
+TEST(Sampler, ThePenaltyIsForIdsThatOccurred) {
+  Sampler sampler({.repetition_penalty = 2});
+  const auto next = [&](const std::vector<float>& logits, const std::vector<int32_t>& seen) {
+    return *sampler.Next(logits, seen);
+  };
+  EXPECT_EQ(next({3, 2, 1}, {}), 0);
+  EXPECT_EQ(next({3, 2, 1}, {0}), 1);
+  EXPECT_EQ(next({3, 2, 1}, {0, 1, 1000, -1}), 0);
+  EXPECT_EQ(next({-3, -2, -5}, {1}), 0);  // -4
+  EXPECT_FALSE(CheckSamplingOptions({.repetition_penalty = 0}).ok());
+  EXPECT_FALSE(CheckSamplingOptions({.repetition_penalty = INFINITY}).ok());
+  EXPECT_FALSE(CheckSamplingOptions({.min_p = -0.1}).ok());
+  EXPECT_FALSE(CheckSamplingOptions({.min_p = NAN}).ok());
+}
+
 TEST(Sampler, TheSeedDecidesEverything) {
   std::vector<float> logits(1000);
   for (size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>((i * 7919) % 97) / 20;
@@ -116,7 +140,7 @@ class GenerationConfigTest : public testing::Test {
 
 TEST_F(GenerationConfigTest, ReadsQwensFile) {
   Write("generation_config.json", R"({"bos_token_id": 256, "do_sample": true, "eos_token_id": [258, 256],
-      "pad_token_id": 256, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "repetition_penalty": 1.1,
+      "pad_token_id": 256, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "repetition_penalty": 1.1, "min_p": 0.25, "num_beams": 4,
       "transformers_version": "5.0"})");
   const auto config = Read();
   ASSERT_TRUE(config.ok()) << config.status();
@@ -124,7 +148,9 @@ TEST_F(GenerationConfigTest, ReadsQwensFile) {
   EXPECT_EQ(config->sampling.top_k, 20);
   EXPECT_EQ(config->sampling.top_p, 0.95);
   EXPECT_THAT(config->stop_tokens, ElementsAre(256, 258));
-  EXPECT_THAT(config->ignored, ElementsAre("repetition_penalty"));
+  EXPECT_THAT(config->ignored, ElementsAre("num_beams"));
+  EXPECT_EQ(config->sampling.repetition_penalty, 1.1);
+  EXPECT_EQ(config->sampling.min_p, 0.25);
   EXPECT_TRUE(config->IsStop(258));
   EXPECT_FALSE(config->IsStop(257));
 }

@@ -65,6 +65,14 @@ TEST_F(LinkRules, TheTextSideKnowsOnlyFilesOfABase) {
               IsEmpty());
 }
 
+TEST_F(LinkRules, WhatWritesTextKnowsTheModelOnlyAsATextModel) {
+  EXPECT_THAT(Violations(graph_, "model/generate/",
+                         {"machine/", "kernels/", "lowering/", "oracle/", "model/netlist/", "model/schedule/",
+                          "model/weights/", "model/forward/sparse/", "model/forward/torch/", "model/launch/",
+                          "model/merge/"}),
+              IsEmpty());
+}
+
 TEST_F(LinkRules, NativeEnginesShareOnlyThePtxSyntaxWithTheMachine) {
   std::vector<std::string> violations;
   for (const char* part : {"oracle/arguments/", "oracle/native_cpu/", "oracle/native_cuda/", "oracle/golden/"}) {
