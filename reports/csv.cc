@@ -35,6 +35,7 @@ const std::vector<std::string> kFixedColumns = {"run",
                                                 "mismatches_count",
                                                 "odd_one_out",
                                                 "native_witness",
+                                                "base",
                                                 "first_mismatch_position",
                                                 "first_differing_word",
                                                 "message"};
@@ -48,19 +49,19 @@ std::vector<std::string> FixedFields(const RunReport& report, const ItemRow& ite
                                      std::to_string(item.repetition),
                                      attempt == nullptr ? "0" : std::to_string(attempt->number),
                                      attempt == nullptr ? "not run" : CaseStatusName(attempt->status)};
-  if (attempt != nullptr && attempt->launch.has_value()) {
-    const LaunchRow& launch = *attempt->launch;
-    const bool has_word = launch.word_difference.has_value() && launch.word_difference->word >= 0;
-    for (const std::string& field :
-         {launch.end, std::to_string(launch.tokens), std::to_string(launch.passes), std::to_string(launch.host_tokens),
-          std::to_string(launch.positions_checked), std::to_string(launch.mismatches), launch.odd_one_out,
-          launch.native_witness,
-          launch.token_difference.has_value() ? std::to_string(launch.token_difference->position) : "",
-          has_word ? std::to_string(launch.word_difference->word) : ""}) {
-      fields.push_back(field);
-    }
+  const LaunchRow launch = attempt == nullptr ? LaunchRow{} : attempt->launch.value_or(LaunchRow{});
+  const bool ran = attempt != nullptr && attempt->launch.has_value();
+  fields.push_back(launch.end);
+  for (const int64_t count :
+       {launch.tokens, launch.passes, launch.host_tokens, launch.positions_checked, launch.mismatches}) {
+    fields.push_back(ran ? std::to_string(count) : "");
   }
-  fields.resize(kFixedColumns.size() - 1);
+  fields.push_back(launch.odd_one_out);
+  fields.push_back(launch.native_witness);
+  fields.push_back(BaseOf(report, item.worker));
+  fields.push_back(launch.token_difference.has_value() ? std::to_string(launch.token_difference->position) : "");
+  const bool has_word = launch.word_difference.has_value() && launch.word_difference->word >= 0;
+  fields.push_back(has_word ? std::to_string(launch.word_difference->word) : "");
   fields.push_back(attempt == nullptr ? "" : attempt->message);
   return fields;
 }

@@ -103,8 +103,8 @@ TEST(CsvTest, OneRowForEachAttemptWithUnitsInColumnNames) {
   const std::string csv = WriteCsv(report);
   EXPECT_EQ(CountLines(csv), 1 + 4 + 1);
   EXPECT_THAT(csv.substr(0, csv.find('\r')), HasSubstr("message,decode_ms,read_ms"));
-  EXPECT_THAT(csv, HasSubstr("7,kernels,gcd,one,local,1,1,pass,done,70,0,0,70,0,,,,,,500,0.25\r\n"));
-  EXPECT_THAT(csv, HasSubstr("7,kernels,gcd,two,local,1,0,not run,,,,,,,,,,,,,\r\n"));
+  EXPECT_THAT(csv, HasSubstr("7,kernels,gcd,one,local,1,1,pass,done,70,0,0,70,0,,,not known,,,,500,0.25\r\n"));
+  EXPECT_THAT(csv, HasSubstr("7,kernels,gcd,two,local,1,0,not run,,,,,,,,,not known,,,,,\r\n"));
 }
 
 TEST(CsvTest, QuotesWhatNeedsIt) {
