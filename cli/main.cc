@@ -6,15 +6,11 @@
 #include "CLI/CLI.hpp"
 #include "cli/commands.h"
 #include "cli/text_commands.h"
+#include "common/command_line.h"
 #include "common/version.h"
 
 namespace qgpu {
 namespace {
-
-// CLI11's errors are usage errors here, its calls for help are none.
-int ReportParse(const CLI::App& app, const CLI::ParseError& error) {
-  return app.exit(error, std::cout, std::cerr) == 0 ? kExitGood : kExitUsage;
-}
 
 int Main(int argc, char** argv) {
   CLI::App app("Run CUDA kernels inside a language model's weights.", "qgpu");
@@ -36,7 +32,7 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return ReportParse(app, error);
+    return EndOfParse("qgpu", app, error);
   }
   const absl::StatusOr<ExitCode> end = action();
   if (end.ok()) return *end;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/file.h"
+#include "common/nearest.h"
 #include "common/sha256.h"
 #include "embedded/qgpu_kernel_files.h"
 #include "nlohmann/json.hpp"
@@ -194,8 +195,8 @@ absl::StatusOr<KernelSuite> LoadSuite(const std::string& name_or_path) {
   if (text.ok()) return ParseSuite(*text, name_or_path, EmbeddedKernelSource);
   std::string known;
   for (const std::string& name : EmbeddedSuiteNames()) known += (known.empty() ? "" : ", ") + name;
-  return absl::NotFoundError(
-      fmt::format("no suite \"{}\"; there are: {}; or give the path of a .json file", name_or_path, known));
+  return absl::NotFoundError(fmt::format("no suite \"{}\"; there are: {}; or give the path of a .json file{}",
+                                         name_or_path, known, DidYouMean(name_or_path, EmbeddedSuiteNames())));
 }
 
 std::vector<std::string> EmbeddedSuiteNames() {

@@ -132,6 +132,8 @@ TEST(SuiteTest, UnknownSuitesListTheKnown) {
   const absl::Status status = LoadSuite("kernel").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("no suite \"kernel\"; there are: extra, kernels;"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("did you mean \"kernels\"?"));
+  EXPECT_THAT(std::string(LoadSuite("frob").status().message()), testing::Not(HasSubstr("did you mean")));
   EXPECT_EQ(LoadSuite("/nonexistent/suite.json").status().code(), absl::StatusCode::kNotFound);
 }
 

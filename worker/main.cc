@@ -1,7 +1,7 @@
 // qgpu-worker: hosts a model and runs launches on it.
 #include <cstdio>
 
-#include "common/exit_code.h"
+#include "common/command_line.h"
 #include "common/version.h"
 #include "grpcpp/impl/codegen/service_type.h"
 #include "proto/server_flags.h"
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitGood : kExitUsage;
+    return EndOfParse("qgpu-worker", app, error);
   }
   const auto runner = MakeModelRunner(model);
   if (!runner.ok()) {

@@ -1,6 +1,6 @@
 // qgpu-coordinator: plans a suite, hands it to workers, asks the oracle, judges, stores, reports.
 #include "CLI/CLI.hpp"
-#include "common/exit_code.h"
+#include "common/command_line.h"
 #include "common/version.h"
 #include "coordinator/cli/commands.h"
 
@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitGood : kExitUsage;
+    return EndOfParse("qgpu-coordinator", app, error);
   }
   if (run_suite->parsed()) return RunSuiteCommand(run_options, command_line);
   if (list->parsed()) return ListRunsCommand(database);

@@ -158,6 +158,28 @@ TEST_F(BadInput, CommandLine) {
   expect_usage({kernel, "--arg", "out=zeros:1", "--arg", "n=1", "--grid", "0"}, "--grid");
 }
 
+TEST_F(BadInput, UnknownWords) {
+  const auto expect_usage = [&](const std::string& program, const std::vector<std::string>& arguments,
+                                const std::string& message) {
+    const ProgramRun run = RunProgram(program, arguments, directory_);
+    EXPECT_EQ(run.exit_code, kExitUsage) << run.err;
+    EXPECT_THAT(run.out, IsEmpty());
+    EXPECT_THAT(run.err, HasSubstr(message));
+  };
+  expect_usage("qgpu", {"frob"}, "qgpu: unknown command \"frob\"; there are: run, trace, ");
+  expect_usage("qgpu", {"trcae", "k.cu"}, "qgpu: unknown command \"trcae\"; did you mean \"trace\"?");
+  expect_usage("qgpu", {"run", "k.cu", "--blok", "4"},
+               "qgpu run: unknown option \"--blok\"; did you mean \"--block\"?");
+  expect_usage("qgpu-coordinator", {"run-siute"}, "unknown command \"run-siute\"; did you mean \"run-suite\"?");
+  expect_usage("qgpu-coordinator", {"run-suite", "--fliter", "dot"}, "did you mean \"--filter\"?");
+  expect_usage("qgpu-coordinator", {"run-suite", "kernel"}, "did you mean \"kernels\"?");
+  expect_usage("qgpu-coordinator", {"runs", "lst"}, "unknown command \"lst\"; did you mean \"list\"?");
+  expect_usage("qgpu-oracle", {"recrod"}, "unknown command \"recrod\"; did you mean \"record\"?");
+  expect_usage("qgpu-oracle", {"run", "k.cu", "--lanch", "l.json"}, "did you mean \"--launch\"?");
+  expect_usage("qgpu-worker", {"--crcuit", "c.bin"},
+               "qgpu-worker: unknown option \"--crcuit\"; did you mean \"--circuit\"?");
+}
+
 TEST_F(BadInput, CircuitOfAnotherVersion) {
   const auto bytes = ReadFile(BuiltCircuit());
   ASSERT_TRUE(bytes.ok()) << bytes.status();
