@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/status.h"
+#include "kernels/suite.h"
 #include "oracle/serve/engine_set.h"
 
 namespace qgpu {
@@ -19,14 +20,14 @@ struct RunCommandOptions {
 absl::StatusOr<int> RunCommand(EngineSet& engines, const RunCommandOptions& options);
 
 struct RecordCommandOptions {
-  std::string suite = "kernels";
+  std::string suite = "kernels";  // its name or file
   std::string out;
   int time_limit_s = 10;
 };
 
 // Runs every launch of the suite that ends with a result on native-cuda and writes a golden file. A launch that does
 // not end well is named on stderr and left out; then the exit code is 1.
-absl::StatusOr<int> RecordCommand(EngineSet& engines, const RecordCommandOptions& options);
+absl::StatusOr<int> RecordCommand(EngineSet& engines, const KernelSuite& suite, const RecordCommandOptions& options);
 
 // The engines as JSON on stdout: name, witness, why one cannot run, which one answers.
 int EnginesCommand(const EngineSet& engines);

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "common/exit_code.h"
+#include "common/command_line.h"
 #include "common/version.h"
 #include "grpcpp/impl/codegen/service_type.h"
 #include "oracle/serve/commands.h"
@@ -74,16 +74,22 @@ int Run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitGood : kExitUsage;
+    return EndOfParse("qgpu-oracle", app, error);
   }
   if (run_job->parsed()) RunJobAndExit(flags.job_path, flags.reply_path);
 
-  if (record->parsed()) flags.choice = {kEngineNativeCuda, ""};
+  KernelSuite suite;
+  if (record->parsed()) {  // a misspelt suite is said on a machine without a device, too
+    auto loaded = LoadSuite(flags.record.suite);
+    if (!loaded.ok()) return ExitWith(loaded.status());
+    suite = *std::move(loaded);
+    flags.choice = {kEngineNativeCuda, ""};
+  }
   const auto set = EngineSet::Make(ExecutableDirectory() + "/qgpu-oracle", flags.choice);
   if (!set.ok()) return ExitWith(set.status());
   if (engines->parsed()) return EnginesCommand(**set);
   if (run->parsed() || record->parsed()) {
-    const auto exit_code = run->parsed() ? RunCommand(**set, flags.run) : RecordCommand(**set, flags.record);
+    const auto exit_code = run->parsed() ? RunCommand(**set, flags.run) : RecordCommand(**set, suite, flags.record);
     return exit_code.ok() ? *exit_code : ExitWith(exit_code.status());
   }
   const auto service = MakeOracleService(**set);

@@ -249,7 +249,7 @@ class OracleGolden : public OracleCuda {
 
 TEST_F(OracleGolden, RecordsWhatADeviceComputesAndAnswersWithoutOne) {
   const auto recorder = Engines({kEngineNativeCuda, ""});
-  const auto recorded = RecordCommand(*recorder, {At("good.json"), At("golden.json"), 10});
+  const auto recorded = RecordCommand(*recorder, LoadSuite(At("good.json")).value(), {"", At("golden.json"), 10});
   ASSERT_TRUE(recorded.ok()) << recorded.status();
   EXPECT_EQ(*recorded, 0);
 
@@ -276,7 +276,7 @@ TEST_F(OracleGolden, RecordsWhatADeviceComputesAndAnswersWithoutOne) {
 
 TEST_F(OracleGolden, LeavesOutWhatDoesNotEndWell) {
   const auto recorder = Engines({kEngineNativeCuda, ""});
-  const auto recorded = RecordCommand(*recorder, {At("bad.json"), At("golden.json"), 10});
+  const auto recorded = RecordCommand(*recorder, LoadSuite(At("bad.json")).value(), {"", At("golden.json"), 10});
   ASSERT_TRUE(recorded.ok()) << recorded.status();
   EXPECT_EQ(*recorded, 1);
   const auto golden = GoldenAnswers::Read(At("golden.json"));

@@ -88,6 +88,22 @@ TEST_F(OracleProgram, ExitCodesSayHowItEnded) {
   EXPECT_EQ(Oracle({"run", At("k.cu"), "--engine", "abacus"}).code, 2);
 }
 
+// A file's name is any bytes; JSON is UTF-8.
+TEST_F(OracleProgram, JsonIsValidWhateverTheNamesHold) {
+  Write("k\xff.cu", "__global__ void k(int* p) { p[1] = 2; }\n");
+  Write("bad\xff.cu", "__global__ void k() { undeclared\xfe(\"\xfd\"); }\n");
+  Write("words.json", R"({"arguments": [{"words": [3, 4]}]})");
+  for (const char* engine : {"native-cuda", "native-cpu", "interpreter"}) {
+    const Ended good = Oracle({"run", At("k\xff.cu"), "--launch", At("words.json"), "--engine", engine});
+    EXPECT_EQ(good.code, 0) << good.text;
+    EXPECT_EQ(good.parsed()["memory"], json({0, 3, 2})) << good.text;
+    const Ended bad = Oracle({"run", At("bad\xff.cu"), "--engine", engine});
+    EXPECT_EQ(bad.code, 2) << bad.text;
+    EXPECT_EQ(bad.parsed()["outcome"], "refused") << bad.text;
+    EXPECT_THAT(bad.parsed()["message"].get<std::string>(), HasSubstr("bad\ufffd.cu:1"));
+  }
+}
+
 TEST_F(OracleProgram, EnginesSaysWhatThereIs) {
   const json with = Oracle({"engines"}).parsed(), without = Oracle({"engines"}, "0").parsed();
   ASSERT_EQ(with["engines"].size(), 3u);
@@ -117,7 +133,15 @@ TEST_F(OracleProgram, RecordAndAnswerFromTheFile) {
 
   EXPECT_EQ(Oracle({"record", At("suite.json"), "--out", At("none.json")}, "0").code, 2);
   EXPECT_FALSE(fs::exists(At("none.json")));
-  EXPECT_EQ(Oracle({"record", "no-such-suite", "--out", At("none.json")}).code, 2);
+  for (const char* devices : {"0", "1"}) {
+    const Ended unknown = Oracle({"record", "kernel", "--out", At("none.json")}, devices);
+    EXPECT_EQ(unknown.code, 2);
+    EXPECT_THAT(unknown.text, HasSubstr("no suite \"kernel\""));
+    EXPECT_THAT(unknown.text, HasSubstr("did you mean \"kernels\"?"));
+  }
+  const Ended command = Oracle({"recrod", At("suite.json")});
+  EXPECT_EQ(command.code, 2);
+  EXPECT_THAT(command.text, HasSubstr("unknown command \"recrod\"; did you mean \"record\"?"));
   EXPECT_EQ(Oracle({"serve", "--native", "native-cuda"}, "0").code, 2);
   EXPECT_EQ(Oracle({"serve", "--golden", At("suite.json")}, "0").code, 2);
 }

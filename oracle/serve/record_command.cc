@@ -5,7 +5,6 @@
 #include "common/exit_code.h"
 #include "common/file.h"
 #include "common/version.h"
-#include "kernels/suite.h"
 #include "oracle/serve/commands.h"
 #include "oracle/serve/cuda_engine.h"
 #include "oracle/serve/engines.h"
@@ -56,8 +55,7 @@ absl::Status RecordCase(EngineSet& engines, const KernelCase& kernel_case, int t
 
 }  // namespace
 
-absl::StatusOr<int> RecordCommand(EngineSet& engines, const RecordCommandOptions& options) {
-  QGPU_ASSIGN_OR_RETURN(const KernelSuite suite, LoadSuite(options.suite));
+absl::StatusOr<int> RecordCommand(EngineSet& engines, const KernelSuite& suite, const RecordCommandOptions& options) {
   Recording recording;
   recording.file.recorded = Now();
   recording.file.recorder = VersionText("qgpu-oracle", "");

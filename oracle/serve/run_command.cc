@@ -3,7 +3,7 @@
 
 #include "common/exit_code.h"
 #include "common/file.h"
-#include "nlohmann/json.hpp"
+#include "common/json_text.h"
 #include "oracle/serve/commands.h"
 #include "proto/convert.h"
 
@@ -12,9 +12,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-void Print(const ordered_json& json) {
-  std::fputs((json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n").c_str(), stdout);
-}
+void Print(const ordered_json& json) { std::fputs((JsonText(json) + "\n").c_str(), stdout); }
 
 struct Outcome {
   const char* name;
@@ -52,7 +50,7 @@ absl::StatusOr<LaunchSpec> ReadLaunch(const RunCommandOptions& options) {
     return absl::InvalidArgumentError(options.file + ": expected a .cu or a .ptx file");
   }
   spec.source.language = path.extension() == ".ptx" ? SourceLanguage::kPtx : SourceLanguage::kCuda;
-  spec.source.name = path.filename();
+  spec.source.name = ValidUtf8(path.filename());  // it travels in a message
   QGPU_ASSIGN_OR_RETURN(spec.source.text, ReadFile(options.file, kMaxSourceBytes));
   return spec;
 }
