@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,9 +12,8 @@
 #include <thread>
 
 #include "common/exit_code.h"
+#include "common/spawn.h"
 #include "nlohmann/json.hpp"
-
-extern char** environ;
 
 namespace qgpu {
 namespace {
@@ -29,8 +27,6 @@ void CloseFd(int& fd) {
 
 }  // namespace
 
-// A process group of its own: a Ctrl-C on the terminal is for us to handle. The signal mask is the default one,
-// whatever this thread blocks.
 absl::Status LocalProgram::Spawn(const std::string& path, const std::vector<std::string>& arguments) {
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0) return absl::UnavailableError("cannot make a pipe");
@@ -41,30 +37,14 @@ absl::Status LocalProgram::Spawn(const std::string& path, const std::vector<std:
   }
   stdin_ = in[1];
   stdout_ = out[0];
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, in[0], STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  std::vector<std::string> words = {path, "--listen", "127.0.0.1:0", "--exit-with-stdin"};
+  std::vector<std::string> words = {"--listen", "127.0.0.1:0", "--exit-with-stdin"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  const int error = posix_spawn(&pid_, path.c_str(), &files, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
+  const auto child = SpawnProgram(path, words, {}, {.in = in[0], .out = out[1]});
   close(in[0]);
   close(out[1]);
-  if (error == 0) return absl::OkStatus();
-  pid_ = -1;
-  return absl::FailedPreconditionError(fmt::format("cannot start {}: {}", path, std::strerror(error)));
+  if (!child.ok()) return absl::FailedPreconditionError(child.status().message());
+  pid_ = *child;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> LocalProgram::ReadReadyLine(int64_t ready_ms) {

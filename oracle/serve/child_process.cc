@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,9 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 
-extern char** environ;
+#include "common/spawn.h"
 
 namespace qgpu {
 namespace {
@@ -24,53 +22,6 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMaxMessageBytes = 32 << 10;
 // A process that waits for its device inside the kernel dies only when that wait ends. It is then left behind.
 constexpr auto kDeathTime = std::chrono::seconds(10);
-
-std::vector<char*> Pointers(std::vector<std::string>& strings) {
-  std::vector<char*> pointers;
-  for (std::string& string : strings) pointers.push_back(string.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// Settings replace variables of the same name.
-std::vector<std::string> Environment(const std::vector<std::string>& settings) {
-  std::vector<std::string> variables = settings;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string text(*variable);
-    const std::string name = text.substr(0, text.find('=') + 1);
-    const bool is_set = std::any_of(settings.begin(), settings.end(),
-                                    [&](const std::string& setting) { return setting.rfind(name, 0) == 0; });
-    if (!is_set) variables.push_back(text);
-  }
-  return variables;
-}
-
-// The process, its output going to `output`; -1 and errno if there is none.
-pid_t Spawn(const std::string& program, const std::vector<std::string>& arguments,
-            const std::vector<std::string>& settings, int output) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, output, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, output, STDERR_FILENO);
-  posix_spawn_file_actions_addclosefrom_np(&files, 3);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  std::vector<std::string> words = {program}, variables = Environment(settings);
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  pid_t child = -1;
-  const int error =
-      posix_spawn(&child, program.c_str(), &files, &attributes, Pointers(words).data(), Pointers(variables).data());
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  errno = error;
-  return error == 0 ? child : -1;
-}
 
 // Takes what there is to read within 10 ms; false at the end of the pipe.
 bool ReadSome(int pipe, std::string& messages) {
@@ -100,13 +51,13 @@ absl::StatusOr<ChildOutcome> RunChild(const std::string& program, const std::vec
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::UnavailableError("cannot make a pipe");
   const auto deadline = Clock::now() + std::chrono::milliseconds(wall_ms);
-  const pid_t child = Spawn(program, arguments, settings, ends[1]);
-  const int error = errno;
+  const auto started = SpawnProgram(program, arguments, settings, {.in = -1, .out = ends[1], .err = ends[1]});
   close(ends[1]);
-  if (child < 0) {
+  if (!started.ok()) {
     close(ends[0]);
-    return absl::UnavailableError(fmt::format("cannot start {}: {}", program, std::strerror(error)));
+    return started.status();
   }
+  const pid_t child = *started;
   ChildOutcome outcome;
   int status = 0;
   bool is_open = true, has_ended = false;
