@@ -39,20 +39,13 @@ struct Lowered {
 Lowered LowerBody(const std::string& body, Dim3 block = {1, 1, 1}, uint32_t n = 3, uint32_t m = 5) {
   Lowered out;
   const ptx::Module module = ModuleOf(body);
-  LoweringInput input;
-  input.module = &module;
-  input.kernel = &module.functions.at(0);
-  input.block = block;
-  for (const uint32_t address : {kOut, kA, kB}) input.parameters.push_back(FromWords({address, 0}, 8));
-  for (const uint32_t number : {n, m}) input.parameters.push_back(FromWords({number}, 4));
-  input.is_buffer = {true, true, true, false, false};
-  input.token_budget = 20000;
-  absl::StatusOr<LoweredBlocks> lowered = LowerToBlocks(input);
-  out.status = lowered.status();
-  if (!lowered.ok()) return out;
-  out.launch.parameters = ParameterValues(input, lowered->words);
-  out.launch.program = std::move(lowered->program);
-  out.launch.block = {block.x, block.y, block.z};
+  std::vector<Bytes> parameters;
+  for (const uint32_t address : {kOut, kA, kB}) parameters.push_back(FromWords({address, 0}, 8));
+  for (const uint32_t number : {n, m}) parameters.push_back(FromWords({number}, 4));
+  LoweredTestKernel lowered = LowerTestKernel(module, block, std::move(parameters));
+  out.status = lowered.status;
+  if (!out.status.ok()) return out;
+  out.launch = std::move(lowered.launch);
   EXPECT_TRUE(ValidateLaunch(out.launch, MachineGeometry{}).ok()) << ValidateLaunch(out.launch, MachineGeometry{});
   return out;
 }

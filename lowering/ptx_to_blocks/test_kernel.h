@@ -2,9 +2,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "lowering/ptx/ptx.h"
+#include "lowering/ptx_to_blocks/lower.h"
+#include "machine/isa/machine_launch.h"
 
 namespace qgpu::lower {
 
@@ -23,5 +26,33 @@ inline ptx::Module ModuleOf(const std::string& body) {
   return module.ok() ? *module : ptx::Module{};
 }
 inline constexpr int kFirstBodyLine = 15;  // of ModuleOf's text
+
+struct LoweredTestKernel {
+  absl::Status status;
+  MachineLaunch launch;  // its memory has what the kernel's variables hold at the start
+};
+
+// The first kernel of `module`, for parameters of this content: those of 8 bytes are buffers, of 4 bytes numbers.
+inline LoweredTestKernel LowerTestKernel(const ptx::Module& module, Dim3 block, std::vector<Bytes> parameters,
+                                         uint32_t arena_words = 1) {
+  LoweringInput input;
+  input.module = &module;
+  input.kernel = &module.functions.at(0);
+  input.block = block;
+  for (const Bytes& content : parameters) input.is_buffer.push_back(content.size() == 8);
+  input.parameters = std::move(parameters);
+  input.arena_words = arena_words;
+  input.token_budget = 20000;
+  LoweredTestKernel out;
+  absl::StatusOr<LoweredBlocks> lowered = LowerToBlocks(input);
+  out.status = lowered.status();
+  if (!lowered.ok()) return out;
+  out.launch.parameters = ParameterValues(input, lowered->words);
+  out.launch.program = std::move(lowered->program);
+  out.launch.block = {block.x, block.y, block.z};
+  out.launch.memory.resize(arena_words);
+  lowered->layout.WriteInitialContent(&out.launch.memory);
+  return out;
+}
 
 }  // namespace qgpu::lower

@@ -3,7 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lowering/ptx_to_blocks/lower.h"
+#include "lowering/ptx_to_blocks/test_kernel.h"
 #include "lowering/ptx_to_blocks/translate/memory_layout.h"
 #include "machine/interpreter/interpreter.h"
 #include "machine/isa/machine_launch.h"
@@ -110,31 +110,9 @@ TEST(MemoryLayout, RefusesPointers) {
 
 // ---- what becomes of accesses ----
 
-struct Lowered {
-  absl::Status status;
-  MachineLaunch launch;
-};
-
-Lowered Lower(const std::string& variables, const std::string& body, uint32_t threads, uint32_t n = 3) {
+LoweredTestKernel Lower(const std::string& variables, const std::string& body, uint32_t threads, uint32_t n = 3) {
   const ptx::Module module = ModuleOf(variables, "ld.param.u64 %d0, [out]; ld.param.u32 %r0, [n];\n" + body);
-  LoweringInput input;
-  input.module = &module;
-  input.kernel = &module.functions.at(0);
-  input.block = {threads, 1, 1};
-  input.parameters = {FromWords({4, 0}, 8), FromWords({n}, 4)};
-  input.is_buffer = {true, false};
-  input.arena_words = 40;
-  input.token_budget = 20000;
-  Lowered out;
-  absl::StatusOr<LoweredBlocks> lowered = LowerToBlocks(input);
-  out.status = lowered.status();
-  if (!lowered.ok()) return out;
-  out.launch.parameters = ParameterValues(input, lowered->words);
-  out.launch.program = std::move(lowered->program);
-  out.launch.block = {threads, 1, 1};
-  out.launch.memory.resize(40);
-  lowered->layout.WriteInitialContent(&out.launch.memory);
-  return out;
+  return LowerTestKernel(module, {threads, 1, 1}, {FromWords({4, 0}, 8), FromWords({n}, 4)}, /*arena_words=*/40);
 }
 
 int SerialBlocks(const Program& program) {
@@ -157,7 +135,7 @@ TEST(MemoryAccess, AtomicOperationsTakeOneSerialBlock) {
   for (const char* atom : {"atom.global.add.u32 %r2, [%d0], %r0;", "atom.global.max.s32 %r2, [%d0], 5;",
                            "atom.global.exch.b32 %r2, [%d0], %r1;", "atom.global.cas.b32 %r2, [%d0], %r0, %r1;",
                            "red.global.xor.b32 [%d0], %r1; mov.u32 %r2, 0;"}) {
-    const Lowered lowered = Lower("", std::string(kThread) + atom + " st.global.u32 [%d2+4], %r2;", 8);
+    const LoweredTestKernel lowered = Lower("", std::string(kThread) + atom + " st.global.u32 [%d2+4], %r2;", 8);
     ASSERT_TRUE(lowered.status.ok()) << lowered.status;
     EXPECT_EQ(SerialBlocks(lowered.launch.program), 1) << atom;
     const auto block = std::find_if(lowered.launch.program.blocks.begin(), lowered.launch.program.blocks.end(),
@@ -171,7 +149,7 @@ TEST(MemoryAccess, AtomicOperationsTakeOneSerialBlock) {
 
 TEST(MemoryAccess, WhatDoesNotFitOneBlockStaysAtomic) {
   // Every thread of a machine warp adds 1 modulo 3: the tickets are 0, 1, 2, 3, 0, 1, ... in some order.
-  const Lowered lowered =
+  const LoweredTestKernel lowered =
       Lower("", std::string(kThread) + "atom.global.inc.u32 %r2, [%d0], %r0; st.global.u32 [%d2+4], %r2;", 8);
   ASSERT_TRUE(lowered.status.ok()) << lowered.status;
   EXPECT_EQ(SerialBlocks(lowered.launch.program), 1);
@@ -183,7 +161,7 @@ TEST(MemoryAccess, WhatDoesNotFitOneBlockStaysAtomic) {
 }
 
 TEST(MemoryAccess, OneThreadNeedsNoSerialBlock) {
-  const Lowered lowered = Lower("", "atom.global.add.u32 %r2, [%d0], 1; st.global.u8 [%d0+5], %r2;", 1);
+  const LoweredTestKernel lowered = Lower("", "atom.global.add.u32 %r2, [%d0], 1; st.global.u8 [%d0+5], %r2;", 1);
   ASSERT_TRUE(lowered.status.ok()) << lowered.status;
   EXPECT_EQ(SerialBlocks(lowered.launch.program), 0);
 }
@@ -196,7 +174,7 @@ TEST(MemoryAccess, WaitingForAnotherMachineWarpEnds) {
       "st.global.u32 [%d0+12], 5; bra end;\n"
       "first: atom.global.cas.b32 %r2, [%d0+4], 1, 2; setp.ne.u32 %p2, %r2, 1; @%p2 bra first;\n"
       "st.global.u32 [%d0+8], 1;\nend:";
-  const Lowered lowered = Lower("", kThread + wait, 5);
+  const LoweredTestKernel lowered = Lower("", kThread + wait, 5);
   ASSERT_TRUE(lowered.status.ok()) << lowered.status;
   const MachineRun run = Interpret(lowered.launch, 2000);
   EXPECT_EQ(run.end, LaunchEnd::kDone);
@@ -209,10 +187,10 @@ TEST(MemoryAccess, ProvenIndicesAreNotChecked) {
   const std::string proven = "mov.u64 %d3, s; add.u64 %d3, %d3, %d1; st.shared.u32 [%d3], %r1;";
   EXPECT_EQ(Slots(Lower(shared, kThread + proven, 8).launch.program, Op::kMinU), 0);
   // What is behind the end of memory traps by itself, what lies before shared memory does not.
-  const Lowered one_too_many = Lower(shared, kThread + proven, 9);
+  const LoweredTestKernel one_too_many = Lower(shared, kThread + proven, 9);
   EXPECT_EQ(Slots(one_too_many.launch.program, Op::kMinU), 0);
   EXPECT_EQ(Interpret(one_too_many.launch, 2000).end, LaunchEnd::kTrap);
-  const Lowered one_too_few = Lower(shared, kThread + proven + " st.shared.u32 [%d3+-4], %r1;", 8);
+  const LoweredTestKernel one_too_few = Lower(shared, kThread + proven + " st.shared.u32 [%d3+-4], %r1;", 8);
   EXPECT_EQ(Slots(one_too_few.launch.program, Op::kMinU), 1);
   EXPECT_EQ(Interpret(one_too_few.launch, 2000).end, LaunchEnd::kTrap);
   // The branch says enough.
@@ -223,7 +201,7 @@ TEST(MemoryAccess, ProvenIndicesAreNotChecked) {
       "setp.gt.u32 %p1, %r1, 7; @%p1 bra end;\nmov.u64 %d3, s; add.u64 %d3, %d3, %d1; mov.u32 %r3, %r1;\n"
       "mul.wide.u32 %d4, %r0, 4;\nloop: st.shared.u32 [%d3], %r1; add.u32 %r3, %r3, %r0; add.u64 %d3, %d3, %d4;\n"
       "setp.lt.u32 %p2, %r3, 8; @%p2 bra loop;\nend:";
-  const Lowered lowered = Lower(shared, kThread + loop, 2);
+  const LoweredTestKernel lowered = Lower(shared, kThread + loop, 2);
   ASSERT_TRUE(lowered.status.ok()) << lowered.status;
 }
 

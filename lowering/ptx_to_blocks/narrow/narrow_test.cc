@@ -97,6 +97,21 @@ TEST(Narrow, WalkingPointerIsProvenByTheTokenBudget) {
   EXPECT_THAT(endless.text, HasSubstr(", 268435456\n"));  // where the upper half is not 0
 }
 
+// p += m
+TEST(Narrow, PointerThatWalksByANumberOfTheLaunch) {
+  const std::string walk =
+      "  mov.u64 %rd3, %rd1;\n  mov.u32 %r2, 0;\nL:\n  ld.global.u32 %r3, [%rd3];\n  st.global.u32 [%rd0], %r3;\n"
+      "  add.s64 %rd3, %rd3, %rd4;\n  add.s32 %r2, %r2, 1;\n  setp.lt.s32 %p1, %r2, %r0;\n  @%p1 bra L;\n  ret;";
+  const Narrowed argument = NarrowBody("  mul.wide.s32 %rd4, %r1, 4;\n" + walk);
+  ASSERT_TRUE(argument.status.ok()) << argument.status;
+  EXPECT_THAT(argument.text, Not(HasSubstr("cmp.lt.u")));
+  EXPECT_THAT(argument.text, Not(HasSubstr("268435456")));
+  const Narrowed loaded = NarrowBody("  ld.global.u32 %r4, [%rd2];\n  mul.wide.s32 %rd4, %r4, 4;\n" + walk);
+  ASSERT_TRUE(loaded.status.ok()) << loaded.status;
+  EXPECT_THAT(loaded.text, HasSubstr("cmp.lt.u"));       // the carry into the upper half,
+  EXPECT_THAT(loaded.text, HasSubstr(", 268435456\n"));  // which has to be 0
+}
+
 TEST(Narrow, AddressThatIsNeverValidStaysSo) {
   const Narrowed out = NarrowBody(
       "  add.s64 %rd3, %rd0, -7470035684;\n  st.global.u32 [%rd3], 1;\n"
