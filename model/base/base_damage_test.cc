@@ -2,6 +2,8 @@
 // the place, by Checkpoint::Open and, all at once, by InspectCheckpoint.
 #include <sys/stat.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "model/base/checkpoint.h"
 #include "model/base/inspect.h"
+#include "model/base/mapped_file.h"
 #include "model/base/random_base.h"
 #include "model/base/small_shape.h"
 #include "model/base/untrusted_json.h"
@@ -148,6 +151,74 @@ TEST_F(CheckpointDamage, AnUntiedHeadMustBeThere) {
   config["tie_word_embeddings"] = false;
   ASSERT_TRUE(WriteFileAtomically(directory_ + "/config.json", config.dump()).ok());
   EXPECT_THAT(OpenError(), HasSubstr("lm_head.weight is missing (config.json says that it is not tied"));
+}
+
+// The reference library does not tie a head that differs; we do not guess.
+TEST_F(CheckpointDamage, ATiedHeadThatIsAnotherIsRefused) {
+  ModelShape tied = SmallShape();
+  tied.tied_head = true;
+  ASSERT_TRUE(WriteFileAtomically(directory_ + "/config.json", ModelShapeToConfig(tied, "bfloat16", 256)).ok());
+  EXPECT_THAT(OpenError(), HasSubstr("lm_head.weight has other values; set tie_word_embeddings to false"));
+  std::vector<std::pair<std::string, TensorSpec>> named;
+  for (const TensorSpec& spec : ModelTensors(tied)) named.push_back({FileTensorName(spec.name), spec});
+  named.push_back({"lm_head.weight", ModelTensors(tied)[0]});  // the embedding once more
+  const std::string path = directory_ + "/model.safetensors";
+  std::filesystem::remove(path);  // base_ keeps the one it has open
+  WriteFileOf(*base_, named, path);
+  EXPECT_EQ(OpenError(), "accepted");
+  named.back().second = {"norm.weight", {tied.hidden}};
+  std::filesystem::remove(path);
+  WriteFileOf(*base_, named, path);
+  EXPECT_THAT(OpenError(), HasSubstr("lm_head.weight has type F32 and shape [32]; set tie_word_embeddings"));
+}
+
+// Somebody else writes the file while it is open. By whole pages: the mapping raises SIGBUS there; by a few bytes: the
+// rest of the last page reads as zeros.
+TEST_F(CheckpointDamage, FilesThatAreShortenedWhileOpenAreAnError) {
+  const std::string path = directory_ + "/model.safetensors";
+  const uint64_t whole = std::filesystem::file_size(path);
+  ASSERT_GT(whole, 16384u);
+  for (const uint64_t left : {whole - 1, whole / 2, uint64_t{100}, uint64_t{0}}) {
+    ASSERT_TRUE(WriteRandomBase(directory_, SmallShape(), 1).ok());
+    const std::shared_ptr<const Checkpoint> open = Checkpoint::Open(directory_).value();
+    std::filesystem::resize_file(path, left);
+    for (const TensorSpec& spec : ModelTensors(SmallShape())) {
+      std::vector<float> values(spec.elements());
+      const absl::Status status = open->ReadRows(spec, 0, spec.rows(), values.data());
+      EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+      EXPECT_THAT(status.message(), HasSubstr(fmt::format("model.safetensors: the file had {} bytes when it was opened "
+                                                          "and has {} now; something else is writing it",
+                                                          whole, left)));
+    }
+  }
+}
+
+TEST(MappedFile, PagesThatAreGoneStayAnErrorWhenTheFileGrowsAgain) {
+  const std::string path = TestDirectory() + "/file";
+  ASSERT_TRUE(WriteFileAtomically(path, std::string(100'000, 'x')).ok());
+  const auto file = MappedFile::Open(path).value();
+  char last = 0;
+  const auto read = [&] { last = file->bytes().back(); };
+  EXPECT_TRUE(file->Read(read).ok());
+  EXPECT_EQ(last, 'x');
+  std::filesystem::resize_file(path, 5000);
+  EXPECT_TRUE(absl::IsUnavailable(file->Read(read)));
+  EXPECT_EQ(last, 0);
+  std::filesystem::resize_file(path, 100'000);
+  EXPECT_THAT(file->Read(read).message(), HasSubstr("a part of the file could not be read"));
+  // A new opening sees the file as it is now.
+  const auto again = MappedFile::Open(path).value();
+  EXPECT_TRUE(again->Read([&] { last = again->bytes().front(); }).ok());
+  EXPECT_EQ(last, 'x');
+}
+
+TEST(MappedFileDeathTest, OtherBusErrorsEndTheProgramAsBefore) {
+  const std::string path = TestDirectory() + "/file";
+  ASSERT_TRUE(WriteFileAtomically(path, std::string(100'000, 'x')).ok());
+  const auto file = MappedFile::Open(path).value();
+  std::filesystem::resize_file(path, 10);
+  // Outside of Read, and so nobody's.
+  EXPECT_EXIT(std::exit(file->bytes().back() == 'x' ? 1 : 2), testing::KilledBySignal(SIGBUS), "");
 }
 
 TEST_F(CheckpointDamage, TensorInTwoFilesOrInAnotherThanTheIndexSays) {

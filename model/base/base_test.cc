@@ -142,7 +142,7 @@ TEST(ModelShape, RefusalsNameTheField) {
   EXPECT_THAT(error_with("hidden_size", -1), HasSubstr("hidden_size"));
   EXPECT_THAT(error_with("hidden_size", "x"), HasSubstr("hidden_size"));
   EXPECT_THAT(error_with("hidden_size", 18446744073709551615ull), HasSubstr("hidden_size"));
-  EXPECT_THAT(error_with("hidden_size", nullptr), HasSubstr("hidden_size is missing"));
+  EXPECT_THAT(error_with("hidden_size", nullptr), HasSubstr("hidden_size must be an integer"));
   EXPECT_THAT(error_with("num_key_value_heads", 3), HasSubstr("multiple"));
   EXPECT_THAT(error_with("layer_types", json::array({"linear_attention"})), HasSubstr("layer_types"));
   EXPECT_THAT(error_with("layer_types", json::array({"linear_attention", "mamba"})), HasSubstr("mamba"));
@@ -150,8 +150,50 @@ TEST(ModelShape, RefusalsNameTheField) {
   EXPECT_THAT(error_with("hidden_act", "gelu"), HasSubstr("gelu"));
   EXPECT_THAT(error_with("rope_parameters", {{"rope_type", "yarn"}}), HasSubstr("yarn"));
   EXPECT_THAT(error_with("rope_parameters", {{"partial_rotary_factor", 0.3}}), HasSubstr("rotary"));
+  EXPECT_THAT(error_with("rope_parameters", {{"type", "linear"}, {"factor", 2}}), HasSubstr("type is linear"));
+  EXPECT_THAT(error_with("rope_scaling", {{"rope_type", "llama3"}}), HasSubstr("rope_scaling: rope_type is llama3"));
+  EXPECT_THAT(error_with("rope_parameters", {{"full_attention", {{"rope_theta", 100}}}}), HasSubstr("each layer type"));
+  EXPECT_THAT(error_with("rope_parameters", {{"rope_theta", nullptr}}), HasSubstr("rope_parameters: rope_theta must"));
+  EXPECT_THAT(error_with("rope_parameters", json::array({1})), HasSubstr("rope_parameters must be an object"));
+  EXPECT_THAT(error_with("rms_norm_eps", nullptr), HasSubstr("rms_norm_eps must be a number"));
+  EXPECT_THAT(error_with("tie_word_embeddings", nullptr), HasSubstr("tie_word_embeddings must be true or false"));
+  EXPECT_THAT(error_with("attn_output_gate", false), HasSubstr("attn_output_gate"));
+  EXPECT_THAT(error_with("is_causal", false), HasSubstr("is_causal"));
+  EXPECT_THAT(error_with("per_layer_config", json::object()), HasSubstr("per_layer_config"));
+  EXPECT_THAT(error_with("quantization_config", {{"quant_method", "fp8"}}), HasSubstr("quantization_config"));
   EXPECT_FALSE(ParseModelShape("{").ok());
   EXPECT_FALSE(ParseModelShape("[]").ok());
+}
+
+// Where the reference library looks first, of the places that rotary settings can stand in.
+TEST(ModelShape, RotarySettingsAreReadWhereTheReferenceReadsThem) {
+  json bare = json::parse(ModelShapeToConfig(SmallShape(), "bfloat16", 256));
+  bare.erase("rope_parameters");
+  const auto settings = [&](const json& fields) {
+    json config = bare;
+    config.update(fields);
+    const ModelShape shape = ParseModelShape(config.dump()).value();
+    return std::pair(shape.rope_theta, shape.partial_rotary_factor);
+  };
+  const json inner = {{"rope_type", "default"}, {"rope_theta", 500}, {"partial_rotary_factor", 0.5}};
+  EXPECT_EQ(settings(json::object()), std::pair(10000.0, 0.25));
+  EXPECT_EQ(settings({{"rope_theta", 700}, {"partial_rotary_factor", 1}}), std::pair(700.0, 1.0));
+  EXPECT_EQ(settings({{"rope_parameters", inner}, {"rope_theta", 700}}), std::pair(500.0, 0.5));
+  EXPECT_EQ(settings({{"rope_parameters", inner}, {"rope_theta", nullptr}}), std::pair(500.0, 0.5));
+  EXPECT_EQ(settings({{"rope_parameters", {{"type", "default"}}}, {"rope_theta", 700}}), std::pair(700.0, 0.25));
+  EXPECT_EQ(settings({{"rope_scaling", inner}}), std::pair(500.0, 0.5));
+  EXPECT_EQ(settings({{"rope_scaling", {{"rope_theta", 900}}}, {"rope_parameters", inner}}), std::pair(900.0, 0.25));
+  EXPECT_EQ(settings({{"rope_scaling", json::object()}, {"rope_parameters", inner}}), std::pair(500.0, 0.5));
+  EXPECT_EQ(settings({{"rope_scaling", nullptr}, {"rope_parameters", nullptr}}), std::pair(10000.0, 0.25));
+}
+
+TEST(ModelShape, ANestedConfigNeedsNoModelTypeInside) {
+  json inner = json::parse(ModelShapeToConfig(SmallShape(), "bfloat16", 256));
+  inner.erase("model_type");
+  EXPECT_EQ(ParseModelShape(json{{"model_type", "qwen3_5"}, {"text_config", inner}}.dump()).value(), SmallShape());
+  const auto refused =
+      ParseModelShape(json{{"text_config", inner}, {"quantization_config", {{"quant_method", "fp8"}}}}.dump());
+  EXPECT_THAT(refused.status().message(), HasSubstr("quantization_config"));
 }
 
 // Damages a good config at random: whatever is accepted has a tensor list of sane sizes.

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "common/check.h"
-#include "model/base/checkpoint_files.h"
 #include "model/base/untrusted_json.h"
 
 namespace qgpu {
@@ -47,11 +46,11 @@ absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::Open(const std::st
 
 absl::Status Checkpoint::ReadRows(const TensorSpec& spec, int64_t first_row, int64_t rows, float* out) const {
   const auto it = tensors_.find(spec.name);
-  QGPU_CHECK(it != tensors_.end() && it->second->dims == spec.dims, spec.name);
+  QGPU_CHECK(it != tensors_.end() && it->second.tensor->dims == spec.dims, spec.name);
   QGPU_CHECK(first_row >= 0 && rows >= 0 && first_row + rows <= spec.rows(), spec.name);
   const int64_t count = rows * spec.row_size();
-  ReadElements(*it->second, first_row * spec.row_size(), count, out);
-  const uint64_t bytes = count * StoredTypeSize(it->second->type);
+  QGPU_RETURN_IF_ERROR(it->second.Read(first_row * spec.row_size(), count, out));
+  const uint64_t bytes = count * StoredTypeSize(it->second.tensor->type);
   if (bytes_read_.fetch_add(bytes) + bytes >= kBytesBetweenReleases) {
     bytes_read_ = 0;
     for (const auto& file : files_) file->ReleasePages();
@@ -60,7 +59,7 @@ absl::Status Checkpoint::ReadRows(const TensorSpec& spec, int64_t first_row, int
 }
 
 std::string Checkpoint::StoredTypeName() const {
-  switch (tensors_.at("embed_tokens.weight")->type) {
+  switch (tensors_.at("embed_tokens.weight").tensor->type) {
     case StoredType::kFloat32:
       return "float32";
     case StoredType::kBFloat16:

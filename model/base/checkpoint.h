@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "model/base/checkpoint_files.h"
 #include "model/base/model_shape.h"
 #include "model/base/safetensors.h"
 
@@ -40,8 +41,8 @@ class Checkpoint : public TensorSource {
   std::string directory_;
   ModelShape shape_;
   std::vector<std::unique_ptr<const SafetensorsFile>> files_;
-  std::map<std::string, const StoredTensor*> tensors_;  // by spec name
-  mutable std::atomic<uint64_t> bytes_read_ = 0;        // since pages were given back
+  std::map<std::string, FoundTensor> tensors_;    // by spec name
+  mutable std::atomic<uint64_t> bytes_read_ = 0;  // since pages were given back
 };
 
 }  // namespace qgpu

@@ -1,5 +1,7 @@
 #include "model/base/checkpoint_files.h"
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -72,6 +74,32 @@ void FindLayersBeyond(const ModelShape& shape, const FoundTensors& found, const 
                                  highest, layers));
 }
 
+// Many files hold the embedding a second time as the head it is tied to. Another head there means that config.json is
+// wrong (the reference library then does not tie them); the returned text says so, empty where they are alike.
+std::string CompareTied(const FoundTensor& embedding, const FoundTensor& head) {
+  constexpr const char* kRemedy = "set tie_word_embeddings to false in config.json, or take lm_head.weight out";
+  if (head.tensor->dims != embedding.tensor->dims || head.tensor->type == StoredType::kOther) {
+    return fmt::format("config.json ties the head to the embedding, but lm_head.weight has type {} and shape {}; {}",
+                       head.tensor->type_name, DimsText(head.tensor->dims), kRemedy);
+  }
+  constexpr int64_t kBlock = 1 << 20;
+  const int64_t elements = embedding.tensor->dims[0] * embedding.tensor->dims[1];
+  std::vector<float> a(std::min(kBlock, elements)), b(a.size());
+  for (int64_t at = 0; at < elements; at += kBlock) {
+    const int64_t count = std::min(kBlock, elements - at);
+    absl::Status status = embedding.Read(at, count, a.data());
+    status.Update(head.Read(at, count, b.data()));
+    if (!status.ok()) return std::string(status.message());
+    embedding.file->ReleasePages();
+    head.file->ReleasePages();
+    if (std::memcmp(a.data(), b.data(), count * sizeof(float)) == 0) continue;
+    return fmt::format(
+        "config.json ties the head to the embedding (tie_word_embeddings), but lm_head.weight has other values; {}",
+        kRemedy);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string DimsText(const std::vector<int64_t>& dims) { return fmt::format("[{}]", fmt::join(dims, ", ")); }
@@ -89,9 +117,9 @@ std::vector<std::string> AddTensorsOf(const SafetensorsFile& file, const std::st
                                       const WeightFileList& list, FoundTensors& found) {
   std::vector<std::string> problems;
   for (const auto& [name, tensor] : file.tensors()) {
-    if (!found.emplace(name, FoundTensor{&tensor, file_name}).second) {
+    if (!found.emplace(name, FoundTensor{&tensor, &file, file_name}).second) {
       problems.push_back(
-          fmt::format("tensor {} is in two files, {} and {}", PrintableName(name), found[name].file, file_name));
+          fmt::format("tensor {} is in two files, {} and {}", PrintableName(name), found[name].file_name, file_name));
     }
     const auto indexed = list.file_of.find(name);
     if (indexed != list.file_of.end() && indexed->second != file_name) {
@@ -123,11 +151,16 @@ TensorMatch MatchTensors(const ModelShape& shape, const FoundTensors& found) {
       match.problems.push_back(
           fmt::format("tensor {} is stored as {}; F32, BF16 or F16 is supported", name, tensor.type_name));
     } else {
-      match.used[spec.name] = &tensor;
+      match.used[spec.name] = it->second;
       match.file_name_of[spec.name] = name;
     }
   }
   FindLayersBeyond(shape, found, prefix, match.problems);
+  const auto head = found.find("lm_head.weight");
+  if (shape.tied_head && head != found.end() && match.used.contains("embed_tokens.weight")) {
+    std::string problem = CompareTied(match.used.at("embed_tokens.weight"), head->second);
+    if (!problem.empty()) match.problems.push_back(std::move(problem));
+  }
   return match;
 }
 

@@ -22,10 +22,14 @@ struct WeightFileList {
 // elsewhere.
 absl::StatusOr<WeightFileList> ListWeightFiles(const std::string& directory);
 
-// A tensor and the file it is in.
+// A tensor and the file it is in; valid while the file is.
 struct FoundTensor {
   const StoredTensor* tensor = nullptr;
-  std::string file;
+  const SafetensorsFile* file = nullptr;
+  std::string file_name;
+
+  // As SafetensorsFile::Read.
+  absl::Status Read(int64_t first, int64_t count, float* out) const { return file->Read(*tensor, first, count, out); }
 };
 using FoundTensors = std::map<std::string, FoundTensor>;  // by name in the file
 
@@ -35,9 +39,10 @@ std::vector<std::string> AddTensorsOf(const SafetensorsFile& file, const std::st
 
 // Which tensors a model of that shape uses.
 struct TensorMatch {
-  std::map<std::string, const StoredTensor*> used;  // by spec name
+  std::map<std::string, FoundTensor> used;          // by spec name
   std::map<std::string, std::string> file_name_of;  // name in the file, by spec name
-  std::vector<std::string> problems;                // missing, misshapen, of a type that is not read, more layers
+  std::vector<std::string> problems;                // missing, misshapen, of a type that is not read, more layers, a
+                                                    // tied head that is not the embedding
 };
 TensorMatch MatchTensors(const ModelShape& shape, const FoundTensors& found);
 

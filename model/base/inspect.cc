@@ -51,15 +51,15 @@ void ReadConfig(CheckpointReport& report) {
   if (!shape.ok()) report.damage.push_back(Message(shape.status()));
 }
 
-// Values of a tensor that are no finite numbers.
-int64_t CountNotFinite(const StoredTensor& tensor) {
+// Values of a tensor that are no finite numbers. Errors of its file.
+absl::StatusOr<int64_t> CountNotFinite(const FoundTensor& found) {
   constexpr int64_t kBlock = 1 << 20;
-  const int64_t elements = static_cast<int64_t>(Elements(tensor));
+  const int64_t elements = static_cast<int64_t>(Elements(*found.tensor));
   std::vector<float> block(std::min(kBlock, elements));
   int64_t bad = 0;
   for (int64_t at = 0; at < elements; at += kBlock) {
     const int64_t count = std::min(kBlock, elements - at);
-    ReadElements(tensor, at, count, block.data());
+    QGPU_RETURN_IF_ERROR(found.Read(at, count, block.data()));
     bad += std::count_if(block.begin(), block.begin() + count, [](float value) { return !std::isfinite(value); });
   }
   return bad;
@@ -106,11 +106,12 @@ void ReadWeights(CheckpointReport& report, bool all_bytes) {
     TensorMatch match = MatchTensors(*report.shape, found);
     for (std::string& problem : match.problems) report.damage.push_back(std::move(problem));
     for (const auto& [name, tensor] : match.used) {
-      used.insert(tensor);
-      const int64_t bad = all_bytes ? CountNotFinite(*tensor) : 0;
-      if (bad == 0) continue;
+      used.insert(tensor.tensor);
+      const absl::StatusOr<int64_t> bad = all_bytes ? CountNotFinite(tensor) : 0;
+      if (bad.ok() && *bad == 0) continue;
       report.damage.push_back(
-          fmt::format("tensor {}: {} values are not finite numbers", match.file_name_of[name], bad));
+          bad.ok() ? fmt::format("tensor {}: {} values are not finite numbers", match.file_name_of[name], *bad)
+                   : Message(bad.status()));
     }
   }
   CountTensors(found, used, report);

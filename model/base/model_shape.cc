@@ -13,7 +13,8 @@ using nlohmann::json;
 
 absl::Status ConfigError(const std::string& message) { return absl::InvalidArgumentError("config.json: " + message); }
 
-// Reads fields of one JSON object, remembering the first thing that is wrong.
+// Reads fields of one JSON object, remembering the first thing that is wrong. A field that is null is wrong, not
+// absent: the reference library takes null for something else than its default where it takes it at all.
 class FieldReader {
  public:
   explicit FieldReader(const json& object) : object_(object) {}
@@ -59,30 +60,36 @@ class FieldReader {
     return value->get<std::string>();
   }
 
-  // The member, or nullptr when it is absent or null.
+  // The member, or nullptr when it is absent.
   const json* Find(const char* key) const {
     const auto it = object_.find(key);
-    return it == object_.end() || it->is_null() ? nullptr : &*it;
+    return it == object_.end() ? nullptr : &*it;
+  }
+  // The same for the fields that may be null, which is as if they were not there.
+  const json* FindNullable(const char* key) const {
+    const json* value = Find(key);
+    return value == nullptr || value->is_null() ? nullptr : value;
   }
 
   int64_t Fail(const std::string& message) {
-    if (status_.ok()) status_ = ConfigError(message);
+    if (problem_.empty()) problem_ = message;
     return 0;
   }
-  const absl::Status& status() const { return status_; }
+  const std::string& problem() const { return problem_; }
+  absl::Status status() const { return problem_.empty() ? absl::OkStatus() : ConfigError(problem_); }
 
  private:
   int64_t Missing(const char* key) { return Fail(fmt::format("{} is missing", key)); }
 
   const json& object_;
-  absl::Status status_;
+  std::string problem_;
 };
 
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxWidth = int64_t{1} << 24;  // of any dimension; products of two stay far inside int64_t
 
 void ReadLayerTypes(FieldReader& fields, int64_t count, ModelShape& shape) {
-  const json* types = fields.Find("layer_types");
+  const json* types = fields.FindNullable("layer_types");
   if (types == nullptr) {
     const int64_t interval = fields.Integer("full_attention_interval", 1, kMaxLayers, 4);
     if (!fields.status().ok()) return;
@@ -105,40 +112,63 @@ void ReadLayerTypes(FieldReader& fields, int64_t count, ModelShape& shape) {
   }
 }
 
-// Newer files keep rotary settings in rope_parameters, older ones beside the other fields.
+// Newer files keep rotary settings in rope_parameters, older ones in rope_scaling (which the reference library prefers
+// where it has members) and beside the other fields.
 void ReadRotary(FieldReader& fields, ModelShape& shape) {
-  const json* nested = fields.Find("rope_parameters");
-  if (nested == nullptr) nested = fields.Find("rope_scaling");
   static const json kNone = json::object();
-  if (nested != nullptr && !nested->is_object()) {
-    fields.Fail("rope_parameters must be an object");
+  const char* name = "rope_scaling";
+  const json* nested = fields.FindNullable(name);
+  if (nested == nullptr || nested->empty()) nested = fields.FindNullable(name = "rope_parameters");
+  if (nested == nullptr) nested = &kNone;
+  if (!nested->is_object()) {
+    fields.Fail(fmt::format("{} must be an object", name));
     return;
   }
-  FieldReader rope(nested != nullptr ? *nested : kNone);
-  const std::string type = rope.Text("rope_type", "default");
-  if (type != "default") fields.Fail(fmt::format("rope_type {} is not supported, only default", PrintableName(type)));
-  const double theta = fields.Number("rope_theta", 1, 1e12, 10000);
-  const double factor = fields.Number("partial_rotary_factor", 0, 1, 0.25);
-  shape.rope_theta = rope.Number("rope_theta", 1, 1e12, theta);
-  shape.partial_rotary_factor = rope.Number("partial_rotary_factor", 0, 1, factor);
-  if (!rope.status().ok()) fields.Fail("rope_parameters: a field is out of range");
+  for (const auto& [key, value] : nested->items()) {
+    if (!value.is_object()) continue;
+    fields.Fail(fmt::format("{} has an object \"{}\"; settings for each layer type are not supported", name,
+                            PrintableName(key)));
+  }
+  FieldReader rope(*nested);
+  const char* type_key = rope.Find("rope_type") != nullptr ? "rope_type" : "type";
+  const std::string type = rope.Text(type_key, "default");
+  if (type != "default") {
+    fields.Fail(fmt::format("{}: {} is {}; only default is supported", name, type_key, PrintableName(type)));
+  }
+  const auto number = [&](const char* key, double lowest, double highest, double fallback) {
+    return rope.Find(key) != nullptr ? rope.Number(key, lowest, highest, fallback)
+                                     : fields.Number(key, lowest, highest, fallback);
+  };
+  shape.rope_theta = number("rope_theta", 1, 1e12, 10000);
+  shape.partial_rotary_factor = number("partial_rotary_factor", 0, 1, 0.25);
+  if (!rope.problem().empty()) fields.Fail(fmt::format("{}: {}", name, rope.problem()));
   if (shape.rotary_dim() < 2 || shape.rotary_dim() % 2 != 0) {
     fields.Fail(fmt::format("head_dim {} with partial_rotary_factor {} gives a rotary width of {}; it must be even",
                             shape.head_dim, shape.partial_rotary_factor, shape.rotary_dim()));
   }
 }
 
-void RefuseWhatQwenDoesNotDo(FieldReader& fields) {
-  const std::string type = fields.Text("model_type", "");
+void RefuseWhatQwenDoesNotDo(FieldReader& fields, const char* default_model_type) {
+  const std::string type = fields.Text("model_type", default_model_type);
   if (type != "qwen3_5_text") {
     fields.Fail(fmt::format("model_type is \"{}\"; only Qwen3.5 text models (qwen3_5_text) are supported",
                             PrintableName(type)));
   }
   if (fields.Bool("attention_bias", false)) fields.Fail("attention_bias is true; Qwen3.5 has no biases");
   if (!fields.Bool("attn_output_gate", true)) fields.Fail("attn_output_gate is false; Qwen3.5 gates its attention");
+  if (!fields.Bool("is_causal", true)) fields.Fail("is_causal is false; only causal attention is supported");
+  if (fields.FindNullable("per_layer_config") != nullptr) {
+    fields.Fail("per_layer_config is given; only layers that are all alike are supported");
+  }
   const std::string activation = fields.Text("hidden_act", "silu");
-  if (activation != "silu")
+  if (activation != "silu") {
     fields.Fail(fmt::format("hidden_act is {}; only silu is supported", PrintableName(activation)));
+  }
+}
+
+void RefuseQuantisation(FieldReader& fields) {
+  if (fields.FindNullable("quantization_config") == nullptr) return;
+  fields.Fail("quantization_config is given; only weights in float32, bfloat16 or float16 are supported");
 }
 
 }  // namespace
@@ -160,7 +190,9 @@ absl::StatusOr<ModelShape> ParseModelShape(std::string_view config_json) {
           fmt::format("model_type is \"{}\"; with a text_config only qwen3_5 is supported", PrintableName(type)));
     }
   }
-  RefuseWhatQwenDoesNotDo(fields);
+  RefuseQuantisation(outer);
+  RefuseQuantisation(fields);
+  RefuseWhatQwenDoesNotDo(fields, is_nested ? "qwen3_5_text" : "");
   ModelShape shape;
   shape.vocabulary = fields.Integer("vocab_size", 1, kMaxWidth);
   shape.hidden = fields.Integer("hidden_size", 1, kMaxWidth);

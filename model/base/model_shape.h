@@ -39,8 +39,9 @@ struct ModelShape {
 };
 
 // Reads a Hugging Face config.json, flat (`qwen3_5_text`) or nested under `text_config` (`qwen3_5`). kInvalidArgument
-// names the field that is missing, out of range, or asks for something else than Qwen3.5 does (another architecture,
-// biases, an activation that is not silu, scaled rotary positions).
+// names the field that is missing, null, out of range, or asks for something else than Qwen3.5 does (another
+// architecture, biases, an activation that is not silu, scaled rotary positions, quantised weights, attention that is
+// not causal). Fields that change nothing about the text model are not looked at.
 absl::StatusOr<ModelShape> ParseModelShape(std::string_view config_json);
 
 // The config.json of a Qwen3_5ForCausalLM of that shape. `stored_type` is "float32" or "bfloat16"; `eos_token_id` is

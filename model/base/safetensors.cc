@@ -1,12 +1,6 @@
 #include "model/base/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <optional>
 
@@ -105,6 +99,20 @@ absl::Status CheckTiling(const std::map<std::string, StoredTensor>& tensors, std
   return absl::OkStatus();
 }
 
+void ReadElements(const StoredTensor& tensor, int64_t first, int64_t count, float* out) {
+  const char* from = tensor.bytes + first * StoredTypeSize(tensor.type);
+  if (tensor.type == StoredType::kFloat32) {
+    std::memcpy(out, from, count * sizeof(float));
+    return;
+  }
+  const bool is_bfloat16 = tensor.type == StoredType::kBFloat16;
+  for (int64_t i = 0; i < count; ++i) {
+    uint16_t bits;  // file offsets need not be aligned
+    std::memcpy(&bits, from + 2 * i, 2);
+    out[i] = is_bfloat16 ? BFloat16ToFloat(bits) : HalfToFloat(bits);
+  }
+}
+
 }  // namespace
 
 int64_t StoredTypeSize(StoredType type) { return type == StoredType::kFloat32 ? 4 : 2; }
@@ -133,48 +141,17 @@ absl::StatusOr<std::map<std::string, StoredTensor>> ParseSafetensors(std::string
 }
 
 absl::StatusOr<std::unique_ptr<const SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe does not wait for its writer
-  if (fd < 0) {
-    const int error = errno;
-    const std::string message = fmt::format("cannot open {}: {}", path, std::strerror(error));
-    if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(message);
-    return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
-  }
-  struct stat info;
-  const bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-  void* mapping = MAP_FAILED;
-  if (regular && info.st_size > 0) mapping = mmap(nullptr, info.st_size, PROT_READ, MAP_SHARED, fd, 0);
-  close(fd);
-  if (!regular || info.st_size == 0) return FileError(path, "not a regular file with content");
-  if (mapping == MAP_FAILED) {
-    return absl::UnavailableError(fmt::format("cannot map {}: {}", path, std::strerror(errno)));
-  }
   std::unique_ptr<SafetensorsFile> file(new SafetensorsFile);
-  file->path_ = path;
-  file->mapping_ = static_cast<const char*>(mapping);
-  file->size_ = info.st_size;
-  QGPU_ASSIGN_OR_RETURN(file->tensors_, ParseSafetensors({file->mapping_, file->size_}, path));
+  QGPU_ASSIGN_OR_RETURN(file->file_, MappedFile::Open(path));
+  absl::StatusOr<std::map<std::string, StoredTensor>> tensors;
+  QGPU_RETURN_IF_ERROR(file->file_->Read([&] { tensors = ParseSafetensors(file->file_->bytes(), path); }));
+  QGPU_RETURN_IF_ERROR(tensors.status());
+  file->tensors_ = *std::move(tensors);
   return file;
 }
 
-void SafetensorsFile::ReleasePages() const { madvise(const_cast<char*>(mapping_), size_, MADV_DONTNEED); }
-
-SafetensorsFile::~SafetensorsFile() {
-  if (mapping_ != nullptr) munmap(const_cast<char*>(mapping_), size_);
-}
-
-void ReadElements(const StoredTensor& tensor, int64_t first, int64_t count, float* out) {
-  const char* from = tensor.bytes + first * StoredTypeSize(tensor.type);
-  if (tensor.type == StoredType::kFloat32) {
-    std::memcpy(out, from, count * sizeof(float));
-    return;
-  }
-  const bool is_bfloat16 = tensor.type == StoredType::kBFloat16;
-  for (int64_t i = 0; i < count; ++i) {
-    uint16_t bits;  // file offsets need not be aligned
-    std::memcpy(&bits, from + 2 * i, 2);
-    out[i] = is_bfloat16 ? BFloat16ToFloat(bits) : HalfToFloat(bits);
-  }
+absl::Status SafetensorsFile::Read(const StoredTensor& tensor, int64_t first, int64_t count, float* out) const {
+  return file_->Read([&] { ReadElements(tensor, first, count, out); });
 }
 
 std::string FileTensorName(const std::string& spec_name) {

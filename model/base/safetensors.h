@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "common/status.h"
+#include "model/base/mapped_file.h"
 #include "model/base/model_shape.h"
 
 namespace qgpu {
 
 enum class StoredType { kFloat32, kBFloat16, kFloat16, kOther };
 
-// One tensor of a mapped file; valid while the file is.
+// One tensor of a mapped file; valid while the file is. Its bytes are touched by SafetensorsFile::Read only.
 struct StoredTensor {
   StoredType type = StoredType::kOther;
   std::string type_name;  // as the header spells it
@@ -30,34 +31,28 @@ class SafetensorsFile {
  public:
   // Maps the file and checks its whole header: kInvalidArgument names the file, the tensor and what is wrong with it
   // (a size or offset outside the file, a byte range that does not fit type and shape, overlapping or uncovered bytes,
-  // a name given twice). kNotFound, kPermissionDenied, kUnavailable: the file cannot be opened.
+  // a name given twice). kNotFound, kPermissionDenied, kUnavailable: the file cannot be opened or read.
   static absl::StatusOr<std::unique_ptr<const SafetensorsFile>> Open(const std::string& path);
-  ~SafetensorsFile();
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
-  const std::string& path() const { return path_; }
-  uint64_t size() const { return size_; }
+  const std::string& path() const { return file_->path(); }
+  uint64_t size() const { return file_->size(); }
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
+  // `count` elements from element `first` of one of its tensors, of type float32, bfloat16 or float16, as float32. The
+  // range must lie in the tensor. kUnavailable: the file has become shorter (out then holds anything). Thread-safe.
+  absl::Status Read(const StoredTensor& tensor, int64_t first, int64_t count, float* out) const;
   // Gives back the memory of what was read so far; it stays in the page cache, and is mapped again when read again.
-  void ReleasePages() const;
+  void ReleasePages() const { file_->ReleasePages(); }
 
  private:
   SafetensorsFile() = default;
 
-  std::string path_;
-  const char* mapping_ = nullptr;
-  uint64_t size_ = 0;
+  std::unique_ptr<const MappedFile> file_;
   std::map<std::string, StoredTensor> tensors_;
 };
 
 // The header check by itself, over a whole file's bytes (what Open maps; what a fuzzer calls). The result points into
 // `bytes`.
 absl::StatusOr<std::map<std::string, StoredTensor>> ParseSafetensors(std::string_view bytes, const std::string& path);
-
-// `count` elements from element `first` of a tensor of type float32, bfloat16 or float16, as float32. The range must
-// lie in the tensor.
-void ReadElements(const StoredTensor& tensor, int64_t first, int64_t count, float* out);
 
 // Writes one file, tensor by tensor, in the order declared, and hashes it on the way.
 class SafetensorsWriter {
