@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/engines.h"
 #include "cli/trace_narrator.h"
+#include "machine/isa/machine_launch.h"
 
 namespace qgpu {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 struct TraceOptions {
   LaunchOptions launch;
   EngineOptions engine;
+  bool prompt = false;
 };
 
 absl::StatusOr<ExitCode> Trace(const TraceOptions& options) {
@@ -20,6 +22,12 @@ absl::StatusOr<ExitCode> Trace(const TraceOptions& options) {
   }
   QGPU_ASSIGN_OR_RETURN(const PreparedLaunch launch, PrepareLaunch(options.launch));
   QGPU_ASSIGN_OR_RETURN(const LoweredKernel lowered, LowerLaunch(launch));
+  if (options.prompt) {
+    std::string text;  // no line end: it would be a token
+    for (const Token& token : HostTokens(lowered.launch)) text += TokenText(token);
+    std::fputs(text.c_str(), stdout);
+    return kExitGood;
+  }
   QGPU_ASSIGN_OR_RETURN(const LaunchResult result, RunOnMachine(launch, lowered, options.engine));
   const bool is_cuda = launch.spec.source.language == SourceLanguage::kCuda;
   const std::string& file = launch.spec.source.name;
@@ -44,6 +52,8 @@ void AddTraceCommand(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("trace", "Print a launch readably: position, token, place, what it did");
   AddLaunchOptions(*command, options->launch);
   AddEngineOptions(*command, options->engine);
+  command->add_flag("--prompt", options->prompt,
+                    "Run nothing: print what the host feeds, as an exported model's tokenizer reads it");
   command->callback([options, &action] { action = [options] { return Trace(*options); }; });
 }
 
