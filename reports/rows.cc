@@ -38,6 +38,15 @@ std::optional<CaseStatus> CaseStatusFromName(const std::string& name) {
   return std::nullopt;
 }
 
+const char* SuiteKindName(SuiteKind kind) { return kind == SuiteKind::kDrift ? "drift" : "kernels"; }
+
+std::optional<SuiteKind> SuiteKindFromName(const std::string& name) {
+  for (SuiteKind kind : {SuiteKind::kKernels, SuiteKind::kDrift}) {
+    if (name == SuiteKindName(kind)) return kind;
+  }
+  return std::nullopt;
+}
+
 Totals Count(const RunReport& report) {
   Totals totals;
   std::map<std::pair<std::string, std::string>, bool> kernel_passed;

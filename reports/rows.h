@@ -87,6 +87,9 @@ struct DriftRow {
 
 enum class SuiteKind { kKernels, kDrift };
 
+const char* SuiteKindName(SuiteKind kind);  // "kernels", "drift"
+std::optional<SuiteKind> SuiteKindFromName(const std::string& name);
+
 // One (case, worker, repetition) and everything that was tried for it, in order.
 struct ItemRow {
   SuiteKind kind = SuiteKind::kKernels;
@@ -96,6 +99,7 @@ struct ItemRow {
   std::optional<CaseStatus> status;  // empty: not finished
   std::vector<AttemptRow> attempts;
   std::optional<DriftRow> drift;  // drift items only
+  int64_t id = 0;                 // in the store
 
   std::string CaseId() const { return kernel + "/" + case_name; }
   const AttemptRow* LastAttempt() const { return attempts.empty() ? nullptr : &attempts.back(); }
@@ -112,6 +116,14 @@ struct NodeRow {
   int base_hidden = 0, layers = 0, added_width = 0;
   // Oracles only: who runs natively and who does not and why, for the run's manifest; not kept with the node.
   std::vector<std::pair<std::string, std::string>> engines;
+  // Workers only: drift probes that they can measure; not kept with the node.
+  std::vector<std::string> drift_probes;
+};
+
+struct SuiteRow {
+  std::string name, hash;
+  SuiteKind kind = SuiteKind::kKernels;
+  bool operator==(const SuiteRow&) const = default;
 };
 
 struct RunRow {
@@ -121,8 +133,9 @@ struct RunRow {
   int exit_code = -1;
   bool quick = false;
   int repetitions = 1;
-  std::vector<std::pair<std::string, std::string>> suites;    // name, hash
+  std::vector<SuiteRow> suites;
   std::vector<std::pair<std::string, std::string>> manifest;  // commits, hashes, flags, in order
+  std::vector<std::string> arguments;                         // of run-suite: what a run is taken up with
 };
 
 struct RunReport {

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "coordinator/cli/options.h"
 
 namespace qgpu {
 
-int RunSuiteCommand(const RunSuiteOptions& options, const std::string& command_line);
+// `arguments` are those behind "run-suite": what `options` was parsed from, and what the run keeps.
+int RunSuiteCommand(const RunSuiteOptions& options, const std::vector<std::string>& arguments);
 
 int ListRunsCommand(const std::string& database);
 // `run_id` 0: the newest.

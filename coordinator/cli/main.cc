@@ -1,4 +1,8 @@
 // qgpu-coordinator: plans a suite, hands it to workers, asks the oracle, judges, stores, reports.
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "CLI/CLI.hpp"
 #include "common/command_line.h"
 #include "common/version.h"
@@ -9,8 +13,7 @@ int main(int argc, char** argv) {
   CLI::App app{"qgpu-coordinator: runs suites on workers, judges, stores and reports."};
   app.set_version_flag("--version", [] { return VersionText("qgpu-coordinator", DefaultCircuitPath()); });
   app.require_subcommand(1);
-  std::string command_line;
-  for (int i = 1; i < argc; ++i) command_line += (i > 1 ? " " : "") + std::string(argv[i]);
+  const std::vector<std::string> after_command(argv + std::min(argc, 2), argv + argc);
 
   RunSuiteOptions run_options;
   CLI::App* run_suite = app.add_subcommand("run-suite", "run suites, judge, store and report");
@@ -29,7 +32,9 @@ int main(int argc, char** argv) {
   add_database(show);
   CLI::App* report = app.add_subcommand("report", "the report of a run");
   report->add_option("run", run_id, "its id; default: the newest");
-  report->add_option("--format", format, "html, csv or drift-csv")->check(CLI::IsMember(ReportFormats()))->capture_default_str();
+  report->add_option("--format", format, "html, csv or drift-csv")
+      ->check(CLI::IsMember(ReportFormats()))
+      ->capture_default_str();
   report->add_option("--output", output, "file; default: standard output");
   add_database(report);
 
@@ -38,7 +43,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return EndOfParse("qgpu-coordinator", app, error);
   }
-  if (run_suite->parsed()) return RunSuiteCommand(run_options, command_line);
+  if (run_suite->parsed()) return RunSuiteCommand(run_options, after_command);
   if (list->parsed()) return ListRunsCommand(database);
   if (show->parsed()) return ShowRunCommand(database, run_id);
   return ReportCommand(database, run_id, format, output);

@@ -15,10 +15,12 @@ std::string Seconds(int64_t ms) { return fmt::format("{:.1f} s", static_cast<dou
 }  // namespace
 
 std::string FormatProgress(const Progress& progress) {
-  std::string text = fmt::format("{}/{} launches, {} tokens, {} not passed, {}", progress.done, progress.total,
-                                 progress.tokens, progress.not_passed, Seconds(progress.elapsed_ms));
-  if (progress.done > 0 && progress.done < progress.total) {
-    const int64_t left_ms = progress.elapsed_ms * (progress.total - progress.done) / progress.done;
+  std::string text = fmt::format("{}/{} items, {} tokens, ", progress.done, progress.total, progress.tokens);
+  if (progress.positions > 0) text += fmt::format("{} positions, ", progress.positions);
+  text += fmt::format("{} not passed, {}", progress.not_passed, Seconds(progress.elapsed_ms));
+  const int done_now = progress.done - progress.done_before;
+  if (done_now > 0 && progress.done < progress.total) {
+    const int64_t left_ms = progress.elapsed_ms * (progress.total - progress.done) / done_now;
     text += fmt::format(", about {} left", Seconds(left_ms));
   }
   return text;
@@ -41,14 +43,15 @@ void ProgressPrinter::Show(const Progress& progress) {
 }
 
 void ProgressPrinter::OnStart(int64_t run_id, const Progress& progress) {
-  fmt::print(stderr, "run {}: {} launches\n", run_id, progress.total);
+  fmt::print(stderr, "run {}: {} items{}\n", run_id, progress.total,
+             progress.done == 0 ? "" : fmt::format(", {} of them are done", progress.done));
 }
 
-void ProgressPrinter::OnItemDone(const KernelCase& kernel_case, const std::string& worker, const AttemptRow& attempt,
+void ProgressPrinter::OnItemDone(const CaseName& name, const std::string& worker, const AttemptRow& attempt,
                                  const Progress&) {
   if (attempt.status == CaseStatus::kPass) return;
   ClearLine();
-  fmt::print(stderr, "{} {} on {}: {}\n", CaseStatusName(attempt.status), kernel_case.Id(), worker, attempt.message);
+  fmt::print(stderr, "{} {} on {}: {}\n", CaseStatusName(attempt.status), name.Id(), worker, attempt.message);
 }
 
 void ProgressPrinter::OnTick(const Progress& progress) {

@@ -9,7 +9,7 @@
 
 namespace qgpu {
 
-// "12/36 cases, 4,321 tokens, 0 not passed, 3 s, about 6 s left"
+// "12/36 items, 4321 tokens, 640 positions, 0 not passed, 3.0 s, about 6.0 s left"
 std::string FormatProgress(const Progress& progress);
 
 class ProgressPrinter final : public RunListener {
@@ -17,7 +17,7 @@ class ProgressPrinter final : public RunListener {
   explicit ProgressPrinter(bool is_terminal) : is_terminal_(is_terminal) {}
 
   void OnStart(int64_t run_id, const Progress& progress) override;
-  void OnItemDone(const KernelCase& kernel_case, const std::string& worker, const AttemptRow& attempt,
+  void OnItemDone(const CaseName& name, const std::string& worker, const AttemptRow& attempt,
                   const Progress& progress) override;
   void OnTick(const Progress& progress) override;
   // Ends the live line.

@@ -15,9 +15,15 @@
 #include "coordinator/run/grpc_parties.h"
 #include "coordinator/run/local_parties.h"
 #include "coordinator/run/run_suite.h"
+#include "coordinator/run/take_up.h"
 
 namespace qgpu {
 namespace {
+
+int ExitWith(const absl::Status& status) {
+  fmt::print(stderr, "qgpu-coordinator: {}\n", std::string(status.message()));
+  return ExitCodeFor(status);
+}
 
 struct Parties {
   std::vector<std::unique_ptr<WorkerClient>> workers;
@@ -26,6 +32,12 @@ struct Parties {
 
 std::string ProgramPath(const std::string& given, const std::string& name) {
   return given.empty() ? ExecutableDirectory() + "/" + name : given;
+}
+
+// What is handed on to the local worker.
+std::vector<std::pair<std::string, std::string>> LocalWorkerFlags(const RunSuiteOptions& options) {
+  return {{"--circuit", options.circuit}, {"--base", options.base},       {"--executor", options.executor},
+          {"--form", options.form},       {"--dtype", options.data_type}, {"--device", options.device}};
 }
 
 absl::StatusOr<Parties> Connect(const RunSuiteOptions& options) {
@@ -46,7 +58,9 @@ absl::StatusOr<Parties> Connect(const RunSuiteOptions& options) {
   }
   if (options.nodes.empty()) {
     LocalCommand command{"local", ProgramPath(options.worker_program, "qgpu-worker"), {}};
-    if (!options.circuit.empty()) command.arguments = {"--circuit", options.circuit};
+    for (const auto& [flag, value] : LocalWorkerFlags(options)) {
+      if (!value.empty()) command.arguments.insert(command.arguments.end(), {flag, value});
+    }
     QGPU_ASSIGN_OR_RETURN(parties.workers.emplace_back(), StartLocalWorker(command));
   }
   return parties;
@@ -61,9 +75,10 @@ absl::StatusOr<std::vector<ReportTarget>> ReportTargets(const RunSuiteOptions& o
   return targets;
 }
 
-absl::StatusOr<RunPlan> MakePlan(const RunSuiteOptions& options, const std::string& command_line) {
-  if (!options.circuit.empty() && !options.nodes.empty()) {
-    return absl::InvalidArgumentError("--circuit is for the local worker; with --node, give it to the worker");
+absl::StatusOr<RunPlan> MakePlan(const RunSuiteOptions& options, const std::vector<std::string>& arguments) {
+  for (const auto& [flag, value] : LocalWorkerFlags(options)) {
+    if (value.empty() || options.nodes.empty()) continue;
+    return absl::InvalidArgumentError(flag + " is for the local worker; with --node, give it to the worker");
   }
   if (!options.oracle.empty() && !(options.native + options.golden).empty()) {
     return absl::InvalidArgumentError("--native and --golden are for the local oracle; with --oracle, give them to it");
@@ -74,18 +89,36 @@ absl::StatusOr<RunPlan> MakePlan(const RunSuiteOptions& options, const std::stri
   plan.cases = std::move(selected.cases);
   plan.repetitions = options.repetitions;
   plan.quick = options.quick;
-  plan.options = {options.check, options.launch_limit_s * 1000LL, options.native_limit_s * 1000LL};
+  plan.arguments = arguments;
+  plan.take_up = options.resume;
   plan.preparers = static_cast<int>(std::clamp<long>(sysconf(_SC_NPROCESSORS_ONLN), 1, 4));
-  plan.manifest = {{"command", command_line},
-                   {"replay of every position", options.check ? "yes" : "no"},
+  plan.manifest = {{"command", fmt::format("run-suite {}", fmt::join(arguments, " "))},
+                   {kReplaySetting, options.check ? "yes" : "no"},
                    {"launch limit", fmt::format("{} s", options.launch_limit_s)},
                    {"native limit", fmt::format("{} s", options.native_limit_s)}};
   return plan;
 }
 
-int ExitWith(const absl::Status& status) {
-  fmt::print(stderr, "qgpu-coordinator: {}\n", std::string(status.message()));
-  return ExitCodeFor(status);
+// The options of a run that is taken up: as it was started, and on top of that what is given now.
+absl::StatusOr<RunSuiteOptions> OptionsOf(Store& store, const RunSuiteOptions& given,
+                                          const std::vector<std::string>& arguments) {
+  QGPU_ASSIGN_OR_RETURN(const RunReport run, store.ReadRun(given.resume));
+  RunSuiteOptions options;
+  QGPU_RETURN_IF_ERROR(ParseRunSuiteArguments(run.run.arguments, options));
+  QGPU_RETURN_IF_ERROR(ParseRunSuiteArguments(arguments, options));
+  options.database = given.database;
+  return options;
+}
+
+// What a run that is taken up lacks.
+int PrintMissing(Store& store, int64_t run_id) {
+  const auto run = store.ReadRun(run_id);
+  if (!run.ok()) return ExitWith(run.status());
+  for (const ItemRow& item : run->items) {
+    if (item.status.has_value()) continue;
+    fmt::print("{} {} on {}, repetition {}\n", item.suite, item.CaseId(), item.worker, item.repetition);
+  }
+  return kExitGood;
 }
 
 // Before anything runs: a report that cannot be written would cost the whole run.
@@ -112,40 +145,70 @@ void PrintHeadline(const RunReport& report) {
   std::fflush(stdout);
 }
 
-}  // namespace
+void PrintWhereItIs(const RunReport& report, const RunSuiteOptions& options, const std::vector<ReportTarget>& targets) {
+  std::string files;
+  for (const ReportTarget& target : targets) files += fmt::format(", {} in {}", target.format, target.path);
+  fmt::print(stderr, "run {} in {}{}\n", report.run.id, options.database, files);
+}
 
-int RunSuiteCommand(const RunSuiteOptions& options, const std::string& command_line) {
+void PrintInterrupted(const RunReport& report, const RunSuiteOptions& options) {
+  const Totals totals = Count(report);
+  fmt::print(stderr, "interrupted: run {} holds {} of {} items, in {}; go on with: run-suite --resume {}{}\n",
+             report.run.id, totals.items_finished, totals.items, options.database, report.run.id,
+             options.database == RunSuiteOptions().database ? "" : " --db " + options.database);
+}
+
+// `store`: open already where a run is taken up.
+int RunNewOrTakenUp(const RunSuiteOptions& options, const std::vector<std::string>& arguments,
+                    std::unique_ptr<Store> store) {
   const auto targets = ReportTargets(options);
   if (!targets.ok()) return ExitWith(targets.status());
-  const auto plan = MakePlan(options, command_line);
+  const auto plan = MakePlan(options, arguments);
   if (!plan.ok()) return ExitWith(plan.status());
   if (options.dry_run) {
-    for (const KernelCase& one : plan->cases) fmt::print("{} {}\n", one.suite, one.Id());
+    if (options.resume != 0) return PrintMissing(*store, options.resume);
+    for (const auto& one : plan->cases) fmt::print("{} {}\n", one->name().suite, one->name().Id());
     return kExitGood;
   }
   if (const absl::Status writable = CheckWritable(*targets); !writable.ok()) return ExitWith(writable);
   StopSignals signals;
-  const auto store = Store::Open(options.database);
-  if (!store.ok()) return ExitWith(store.status());
+  if (store == nullptr) {
+    auto opened = Store::Open(options.database);
+    if (!opened.ok()) return ExitWith(opened.status());
+    store = *std::move(opened);
+  }
   const auto parties = Connect(options);
   if (!parties.ok()) return ExitWith(parties.status());
 
   std::vector<WorkerClient*> workers;
   for (const auto& worker : parties->workers) workers.push_back(worker.get());
   ProgressPrinter printer(isatty(STDERR_FILENO) != 0);
-  const auto report = RunSuite(*plan, workers, *parties->oracle, **store, printer, signals.token());
+  const auto report = RunSuite(*plan, workers, *parties->oracle, *store, printer, signals.token());
   if (!report.ok()) return ExitWith(report.status());
   printer.Finish(FinalProgress(*report));
   absl::Status written;
   for (const ReportTarget& target : *targets) written.Update(WriteReportFile(*report, target));
+  PrintWhereItIs(*report, options, *targets);
   if (signals.received() != 0) {
-    const Totals totals = Count(*report);
-    fmt::print(stderr, "interrupted: run {} holds {} of {} launches, in {}\n", report->run.id, totals.items_finished,
-               totals.items, options.database);
+    PrintInterrupted(*report, options);
     return 128 + signals.received();
   }
   PrintHeadline(*report);
   return written.ok() ? VerdictExitCode(*report) : ExitWith(written);
+}
+
+}  // namespace
+
+int RunSuiteCommand(const RunSuiteOptions& given, const std::vector<std::string>& arguments) {
+  if (given.resume == 0) return RunNewOrTakenUp(given, arguments, nullptr);
+  if (access(given.database.c_str(), F_OK) != 0) {
+    return ExitWith(absl::NotFoundError(fmt::format("--resume {}: no database {}", given.resume, given.database)));
+  }
+  auto store = Store::Open(given.database);
+  if (!store.ok()) return ExitWith(store.status());
+  const auto options = OptionsOf(**store, given, arguments);
+  if (!options.ok()) return ExitWith(options.status());
+  return RunNewOrTakenUp(*options, arguments, *std::move(store));
 }
 
 }  // namespace qgpu

@@ -41,7 +41,7 @@ int ListRunsCommand(const std::string& database) {
   if (!runs.ok()) return ExitWith(runs.status());
   for (const RunRow& run : *runs) {
     std::string suites;
-    for (const auto& [name, hash] : run.suites) suites += (suites.empty() ? "" : "+") + name;
+    for (const SuiteRow& suite : run.suites) suites += (suites.empty() ? "" : "+") + suite.name;
     fmt::print("{}\t{}\t{}\t{}\t{}\n", run.id, FormatTime(run.started_ms), suites, run.state,
                run.exit_code < 0 ? "-" : std::to_string(run.exit_code));
   }

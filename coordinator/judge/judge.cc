@@ -108,19 +108,17 @@ class Findings {
 
 void Findings::Trace() {
   const std::vector<int32_t> expected = TokenIds(input_.reference.tokens);
-  launch.tokens = std::ssize(input_.model.tokens);
-  launch.passes = CountPasses(input_.model.tokens);
-  launch.end = EndName(EndOf(input_.model.tokens));
+  const LaunchRow compared = CompareTokens(expected, input_.model.tokens);
+  launch.tokens = compared.tokens;
+  launch.passes = compared.passes;
+  launch.end = compared.end;
   if (!input_.replay) return;
-  const Replay replay = CompareTraces(expected, input_.model.tokens);
-  launch.positions_checked = replay.checked;
-  launch.mismatches = replay.mismatches;
-  if (replay.mismatches == 0) return;
-  launch.token_difference = TokenDifference{replay.first, FormatTracePosition(expected, replay.first),
-                                            FormatTracePosition(input_.model.tokens, replay.first)};
+  launch.positions_checked = compared.positions_checked;
+  launch.mismatches = compared.mismatches;
+  launch.token_difference = compared.token_difference;
+  if (launch.mismatches == 0) return;
   Blame(kModel);
-  Add(fmt::format("position {}: expected {}, the model wrote {} ({} of {} positions differ)", replay.first,
-                  launch.token_difference->expected, launch.token_difference->got, replay.mismatches, replay.checked));
+  Add(DescribeTokenDifference(launch));
 }
 
 void Findings::End() {
@@ -250,6 +248,27 @@ Verdict Judge(const JudgeInput& input) {
   }
   findings.OracleInterpreter();
   return findings.Finish();
+}
+
+LaunchRow CompareTokens(std::span<const int32_t> expected, std::span<const int32_t> got) {
+  LaunchRow launch;
+  launch.tokens = std::ssize(got);
+  launch.passes = CountPasses(got);
+  launch.end = EndName(EndOf(got));
+  const Replay replay = CompareTraces(expected, got);
+  launch.positions_checked = replay.checked;
+  launch.mismatches = replay.mismatches;
+  if (replay.mismatches == 0) return launch;
+  launch.odd_one_out = kModel;
+  launch.token_difference = TokenDifference{replay.first, FormatTracePosition(expected, replay.first),
+                                            FormatTracePosition(got, replay.first)};
+  return launch;
+}
+
+std::string DescribeTokenDifference(const LaunchRow& launch) {
+  const TokenDifference& first = *launch.token_difference;
+  return fmt::format("position {}: expected {}, the model wrote {} ({} of {} positions differ)", first.position,
+                     first.expected, first.got, launch.mismatches, launch.positions_checked);
 }
 
 std::string FormatTracePosition(std::span<const int32_t> ids, int64_t position) {

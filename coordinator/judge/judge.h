@@ -61,6 +61,12 @@ struct Verdict {
 // oracle's interpreter with the reference. Passed means that no comparison found anything.
 Verdict Judge(const JudgeInput& input);
 
+// The tokens of a launch against the reference's, and nothing else: a row with `tokens`, `passes`, `end`,
+// `positions_checked`, `mismatches` and the first difference. Positions that only one of the two has are mismatches.
+LaunchRow CompareTokens(std::span<const int32_t> expected, std::span<const int32_t> got);
+// "position 3: expected DONE, the model wrote EXEC(1, 0b1111) (2 of 30 positions differ)". Needs a mismatch.
+std::string DescribeTokenDifference(const LaunchRow& launch);
+
 // "EXEC(3, 0b1111)", "text token 17", "end of trace" for a position that has none.
 std::string FormatTracePosition(std::span<const int32_t> ids, int64_t position);
 

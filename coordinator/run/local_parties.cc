@@ -61,6 +61,10 @@ class LocalWorker final : public WorkerClient {
     QGPU_ASSIGN_OR_RETURN(auto running, party_.Get());
     return running->client->RunLaunch(host_ids, limits, keep_going, stop);
   }
+  absl::StatusOr<DriftEnd> MeasureDrift(const DriftJob& job, DriftSink& sink, std::stop_token stop) override {
+    QGPU_ASSIGN_OR_RETURN(auto running, party_.Get());
+    return running->client->MeasureDrift(job, sink, stop);
+  }
   std::string DeathNote() override { return party_.DeathNote(500); }
 
  private:

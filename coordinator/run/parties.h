@@ -30,6 +30,52 @@ struct LaunchLimits {
   int64_t time_limit_ms = 120'000;
 };
 
+// One text through one drift probe, from `first_position` on.
+struct DriftJob {
+  std::string probe;
+  std::string text_name, text;
+  int64_t positions = 0;  // at most so many; 0: all
+  int64_t chunk = 1;
+  // Taking up: rows before `first_position` (a multiple of `chunk`) are known, and were of this measurement.
+  int64_t first_position = 0;
+  std::string measurement;  // empty: none are known
+  // A launch before the text: what the host feeds, and how much the model may write. Empty: none.
+  std::vector<int32_t> host_ids;
+  int64_t token_budget = 0;
+  int64_t time_limit_ms = 3'600'000;
+};
+
+// What a worker says before its rows.
+struct DriftStart {
+  int64_t positions = 0;  // rows of the whole measurement
+  std::string measurement;
+  std::string token_source, reference, merged;
+  bool has_noise_floor = false;
+};
+
+// Rows in order. `noise` and `predicted` have one entry a row, or none: not measured, not said.
+struct DriftChunk {
+  int64_t first_position = 0;
+  std::vector<RowDrift> rows;
+  std::vector<RowDrift> noise;
+  std::vector<std::string> predicted;
+};
+
+// Takes what a worker sends of one measurement, as it comes and unchecked: start, then for a launch its tokens and its
+// end, then rows. An error stops the measurement and is what MeasureDrift returns.
+class DriftSink {
+ public:
+  virtual ~DriftSink() = default;
+  virtual absl::Status OnStart(const DriftStart& start) = 0;
+  virtual absl::Status OnLaunchTokens(std::span<const int32_t> ids) = 0;  // the next ones, as WorkerLaunch.ids
+  virtual absl::Status OnLaunchEnd() = 0;
+  virtual absl::Status OnRows(const DriftChunk& chunk) = 0;
+};
+
+struct DriftEnd {
+  int64_t feed_ns = 0;
+};
+
 class WorkerClient {
  public:
   virtual ~WorkerClient() = default;
@@ -43,6 +89,12 @@ class WorkerClient {
   virtual absl::StatusOr<WorkerLaunch> RunLaunch(std::span<const int32_t> host_ids, const LaunchLimits& limits,
                                                  const std::function<bool(std::span<const int32_t>)>& keep_going,
                                                  std::stop_token stop) = 0;
+
+  // Errors of `sink`, else
+  //   kAborted           `job.measurement` is another one than the worker's
+  //   kDeadlineExceeded, kInvalidArgument, kFailedPrecondition  as RunLaunch
+  //   anything else      infrastructure
+  virtual absl::StatusOr<DriftEnd> MeasureDrift(const DriftJob& job, DriftSink& sink, std::stop_token stop) = 0;
 
   // After a failed call: how the worker's process died during it, where that is known to have happened; else empty.
   virtual std::string DeathNote() { return ""; }

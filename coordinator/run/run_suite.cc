@@ -1,5 +1,6 @@
 #include "coordinator/run/run_suite.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -7,6 +8,7 @@
 #include <thread>
 
 #include "coordinator/run/self.h"
+#include "coordinator/run/take_up.h"
 
 namespace qgpu {
 namespace {
@@ -25,9 +27,14 @@ class SuiteRun {
   absl::StatusOr<RunReport> Run(std::stop_token stop);
 
  private:
+  friend class LeasedItem;
+
   absl::Status Begin();
+  absl::Status BeginNew(const RunRow& run, const std::vector<WorkItem>& items);
+  absl::Status TakeUp(const RunRow& run, std::vector<WorkItem>& items, SchedulerOptions& scheduling,
+                      std::vector<int>& done);
   void PrepareCases();
-  std::shared_ptr<const PreparedCase> PrepareWithRetries(const KernelCase& kernel_case);
+  std::shared_ptr<const PreparedCase> PrepareWithRetries(const SuiteCase& suite_case);
   void Work(int worker);
   void Record(const Lease& lease, const AttemptOutcome& outcome, int64_t started_ms);
   void ExpireLeases();
@@ -45,61 +52,141 @@ class SuiteRun {
   PtxCache ptx_cache_;
   std::stop_source stop_;  // of this run: asked for from outside, or because the store failed
   std::atomic<size_t> next_case_ = 0;
+  std::vector<NodeRow> nodes_;         // coordinator, oracle, then the workers in their order
+  std::vector<bool> is_case_missing_;  // it has items that are not done
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::unique_ptr<Scheduler> scheduler_;
   std::vector<std::shared_ptr<const PreparedCase>> prepared_;
   std::vector<int64_t> item_ids_;
-  std::vector<std::string> worker_names_;
   absl::Status failure_;
-  RunRow run_;
+  int64_t run_id_ = 0;
   Progress progress_;
   int64_t start_ms_ = 0;
+
+  const NodeRow& WorkerNode(int worker) const { return nodes_[nodes_.size() - workers_.size() + worker]; }
+};
+
+// The journal of an item, for the attempt that holds its lease.
+class LeasedItem final : public ItemJournal {
+ public:
+  LeasedItem(SuiteRun& run, const Lease& lease) : run_(run), lease_(lease) {}
+
+  absl::StatusOr<std::optional<DriftRow>> ReadDrift() override {
+    std::optional<DriftRow> row;
+    QGPU_RETURN_IF_ERROR(Do([&](int64_t item_id) -> absl::Status {
+      QGPU_ASSIGN_OR_RETURN(row, run_.store_.ReadDrift(item_id));
+      return absl::OkStatus();
+    }));
+    return row;
+  }
+  absl::Status BeginDrift(const DriftRow& measurement) override {
+    return Do([&](int64_t item_id) { return run_.store_.BeginDrift(item_id, measurement); });
+  }
+  absl::Status CutDrift(int64_t position) override {
+    return Do([&](int64_t item_id) { return run_.store_.CutDrift(item_id, position); });
+  }
+  absl::Status AppendDrift(const DriftChunk& chunk) override {
+    return Do([&](int64_t item_id) {
+      run_.progress_.positions += std::ssize(chunk.rows);
+      return run_.store_.AppendDrift(item_id, chunk.first_position, chunk.rows, chunk.noise, chunk.predicted);
+    });
+  }
+
+ private:
+  // A store that fails ends the run.
+  absl::Status Do(const std::function<absl::Status(int64_t)>& action) {
+    std::lock_guard lock(run_.mutex_);
+    if (!run_.scheduler_->Holds(lease_.attempt_id)) return absl::CancelledError("the item's lease is lost");
+    const absl::Status status = action(run_.item_ids_[lease_.item]);
+    if (!status.ok()) run_.Fail(status);
+    return status;
+  }
+
+  SuiteRun& run_;
+  const Lease& lease_;
 };
 
 absl::Status SuiteRun::Begin() {
-  std::vector<NodeRow> nodes = {CoordinatorNode()};
-  QGPU_ASSIGN_OR_RETURN(nodes.emplace_back(), oracle_.Describe());
+  nodes_ = {CoordinatorNode()};
+  QGPU_ASSIGN_OR_RETURN(nodes_.emplace_back(), oracle_.Describe());
   for (WorkerClient* worker : workers_) {
-    QGPU_ASSIGN_OR_RETURN(nodes.emplace_back(), worker->Describe());
-    worker_names_.push_back(nodes.back().name);
+    QGPU_ASSIGN_OR_RETURN(nodes_.emplace_back(), worker->Describe());
   }
-  run_.started_ms = clocks_.unix_ms();
-  run_.quick = plan_.quick;
-  run_.repetitions = plan_.repetitions;
-  run_.suites = plan_.suites;
-  run_.manifest = plan_.manifest;
-  for (const NodeRow& node : nodes) run_.manifest.insert(run_.manifest.end(), node.engines.begin(), node.engines.end());
-  QGPU_ASSIGN_OR_RETURN(run_.id, store_.BeginRun(run_));
-  std::vector<int64_t> worker_ids;
-  for (const NodeRow& node : nodes) {
-    QGPU_ASSIGN_OR_RETURN(const int64_t node_id, store_.AddNode(run_.id, node));
-    if (node.role == "worker") worker_ids.push_back(node_id);
-  }
-  std::vector<StoredCase> cases;
-  std::vector<WorkItem> items;
-  std::vector<Store::NewItem> new_items;
-  for (size_t c = 0; c < plan_.cases.size(); ++c) {
-    const KernelCase& one = plan_.cases[c];
-    cases.push_back({one.suite, one.kernel, one.case_name, one.hash});
-  }
-  for (int repetition = 1; repetition <= plan_.repetitions; ++repetition) {
-    for (int c = 0; c < std::ssize(plan_.cases); ++c) {
-      for (int w = 0; w < std::ssize(workers_); ++w) {
-        items.push_back({c, w, repetition});
-        new_items.push_back({c, worker_ids[w], repetition});
-      }
-    }
-  }
-  QGPU_ASSIGN_OR_RETURN(item_ids_, store_.AddItems(run_.id, run_, cases, new_items));
+  RunRow run;
+  run.started_ms = clocks_.unix_ms();
+  run.quick = plan_.quick;
+  run.repetitions = plan_.repetitions;
+  run.suites = plan_.suites;
+  run.arguments = plan_.arguments;
+  run.manifest = plan_.manifest;
+  for (const NodeRow& node : nodes_) run.manifest.insert(run.manifest.end(), node.engines.begin(), node.engines.end());
+
+  std::vector<WorkItem> items = OrderItems(plan_.cases, static_cast<int>(workers_.size()), plan_.repetitions);
+  for (WorkItem& item : items) item.lease_ms = plan_.cases[item.case_index]->attempt_limit_ms() + kLeaseSlackMs;
   SchedulerOptions scheduling = plan_.scheduling;
-  scheduling.lease_ms = plan_.options.launch_limit_ms + kLeaseSlackMs;
-  scheduling.attempt_prefix = std::to_string(run_.id);
+  std::vector<int> done;
+  if (plan_.take_up == 0) {
+    QGPU_RETURN_IF_ERROR(BeginNew(run, items));
+  } else {
+    QGPU_RETURN_IF_ERROR(TakeUp(run, items, scheduling, done));
+  }
+  scheduling.attempt_prefix = std::to_string(run_id_);
   scheduler_ = std::make_unique<Scheduler>(items, scheduling);
+  for (const int item : done) scheduler_->MarkDone(item);
   prepared_.resize(plan_.cases.size());
+  is_case_missing_.assign(plan_.cases.size(), false);
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!std::binary_search(done.begin(), done.end(), i)) is_case_missing_[items[i].case_index] = true;
+  }
   progress_.total = static_cast<int>(items.size());
+  progress_.done = progress_.done_before = static_cast<int>(done.size());
   return absl::OkStatus();
+}
+
+absl::Status SuiteRun::BeginNew(const RunRow& run, const std::vector<WorkItem>& items) {
+  QGPU_ASSIGN_OR_RETURN(run_id_, store_.BeginRun(run));
+  std::vector<int64_t> node_ids;
+  for (const NodeRow& node : nodes_) {
+    QGPU_ASSIGN_OR_RETURN(node_ids.emplace_back(), store_.AddNode(run_id_, node));
+  }
+  const size_t first_worker = node_ids.size() - workers_.size();
+  std::vector<StoredCase> cases;
+  for (const auto& one : plan_.cases) {
+    const CaseName& name = one->name();
+    cases.push_back({name.suite, name.group, name.name, name.hash});
+  }
+  std::vector<Store::NewItem> new_items;
+  for (const WorkItem& item : items) {
+    new_items.push_back({item.case_index, node_ids[first_worker + item.worker], item.repetition});
+  }
+  QGPU_ASSIGN_OR_RETURN(item_ids_, store_.AddItems(run_id_, run, cases, new_items));
+  return absl::OkStatus();
+}
+
+// `done` comes back in ascending order.
+absl::Status SuiteRun::TakeUp(const RunRow& run, std::vector<WorkItem>& items, SchedulerOptions& scheduling,
+                              std::vector<int>& done) {
+  QGPU_RETURN_IF_ERROR(store_.ReadRun(plan_.take_up).status());  // first of all: is there such a run?
+  QGPU_RETURN_IF_ERROR(store_.ClaimRun(plan_.take_up));
+  QGPU_ASSIGN_OR_RETURN(const RunReport stored, store_.ReadRun(plan_.take_up));
+  std::vector<PlannedItem> planned;
+  for (const WorkItem& item : items) {
+    planned.push_back({plan_.cases[item.case_index]->name(), WorkerNode(item.worker).name, item.repetition});
+  }
+  QGPU_RETURN_IF_ERROR(CheckSameRun(stored, run, planned, nodes_));
+  for (size_t i = 0; i < items.size(); ++i) {
+    const ItemRow& row = stored.items[i];
+    item_ids_.push_back(row.id);
+    if (!row.attempts.empty()) items[i].attempts_before = row.attempts.back().number;
+    if (!row.status.has_value()) continue;
+    done.push_back(static_cast<int>(i));
+    if (row.status != CaseStatus::kPass) ++progress_.not_passed;
+  }
+  scheduling.first_attempt = NextAttempt(stored);
+  run_id_ = plan_.take_up;
+  return store_.TakeUpRun(run_id_, FormatTime(clocks_.unix_ms()));
 }
 
 Progress SuiteRun::CurrentProgress() const {
@@ -114,17 +201,15 @@ void SuiteRun::Fail(const absl::Status& status) {
   changed_.notify_all();
 }
 
-std::shared_ptr<const PreparedCase> SuiteRun::PrepareWithRetries(const KernelCase& kernel_case) {
+std::shared_ptr<const PreparedCase> SuiteRun::PrepareWithRetries(const SuiteCase& suite_case) {
   int64_t pause_ms = plan_.scheduling.backoff_ms;
   for (int attempt = 1;; ++attempt) {
-    const auto prepared = PrepareCase(kernel_case, plan_.options, ptx_cache_, oracle_, stop_.get_token());
+    const auto prepared = suite_case.Prepare({ptx_cache_, oracle_, stop_.get_token()});
     if (prepared.ok()) return *prepared;
     const bool is_setup = absl::IsFailedPrecondition(prepared.status());
     if (is_setup || attempt >= plan_.scheduling.max_attempts || Stopping()) {
-      auto settled = std::make_shared<PreparedCase>();
-      settled->settled = Settled{is_setup ? CaseStatus::kError : CaseStatus::kInfra,
-                                 fmt::format("{} (tried {} times)", std::string(prepared.status().message()), attempt)};
-      return settled;
+      return SettledCase({is_setup ? CaseStatus::kError : CaseStatus::kInfra,
+                          fmt::format("{} (tried {} times)", std::string(prepared.status().message()), attempt)});
     }
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::milliseconds(pause_ms), [this] { return Stopping(); });
@@ -134,7 +219,8 @@ std::shared_ptr<const PreparedCase> SuiteRun::PrepareWithRetries(const KernelCas
 
 void SuiteRun::PrepareCases() {
   for (size_t c = next_case_++; c < plan_.cases.size() && !Stopping(); c = next_case_++) {
-    auto prepared = PrepareWithRetries(plan_.cases[c]);
+    if (!is_case_missing_[c]) continue;
+    auto prepared = PrepareWithRetries(*plan_.cases[c]);
     std::lock_guard lock(mutex_);
     prepared_[c] = std::move(prepared);
     scheduler_->MarkReady(static_cast<int>(c));
@@ -153,7 +239,9 @@ void SuiteRun::Work(int worker) {
     const auto prepared = prepared_[scheduler_->item(lease->item).case_index];
     lock.unlock();
     const int64_t started_ms = clocks_.unix_ms();
-    const AttemptOutcome outcome = RunAttempt(*prepared, plan_.options, *workers_[worker], stop_.get_token());
+    LeasedItem journal(*this, *lease);
+    const AttemptOutcome outcome =
+        prepared->Attempt({*workers_[worker], WorkerNode(worker), journal, stop_.get_token()});
     lock.lock();
     // A call that was cancelled says nothing about its item.
     if (Stopping() && outcome.is_infrastructure) break;
@@ -184,7 +272,8 @@ void SuiteRun::Record(const Lease& lease, const AttemptOutcome& outcome, int64_t
     ++progress_.done;
     if (outcome.status != CaseStatus::kPass) ++progress_.not_passed;
     const WorkItem& item = scheduler_->item(lease.item);
-    listener_.OnItemDone(plan_.cases[item.case_index], worker_names_[item.worker], attempt, CurrentProgress());
+    listener_.OnItemDone(plan_.cases[item.case_index]->name(), WorkerNode(item.worker).name, attempt,
+                         CurrentProgress());
   }
   changed_.notify_all();
 }
@@ -204,14 +293,15 @@ void SuiteRun::ExpireLeases() {
     ++progress_.done;
     ++progress_.not_passed;
     const WorkItem& item = scheduler_->item(expired.lease.item);
-    listener_.OnItemDone(plan_.cases[item.case_index], worker_names_[item.worker], attempt, CurrentProgress());
+    listener_.OnItemDone(plan_.cases[item.case_index]->name(), WorkerNode(item.worker).name, attempt,
+                         CurrentProgress());
   }
 }
 
 absl::StatusOr<RunReport> SuiteRun::Run(std::stop_token stop) {
   QGPU_RETURN_IF_ERROR(Begin());
   start_ms_ = clocks_.steady_ms();
-  listener_.OnStart(run_.id, CurrentProgress());
+  listener_.OnStart(run_id_, CurrentProgress());
   const std::stop_callback forward(stop, [this] { stop_.request_stop(); });
   {
     std::vector<std::jthread> threads;
@@ -227,10 +317,10 @@ absl::StatusOr<RunReport> SuiteRun::Run(std::stop_token stop) {
   }
   const bool is_complete = scheduler_->AllDone();
   QGPU_RETURN_IF_ERROR(failure_);
-  QGPU_ASSIGN_OR_RETURN(const RunReport recorded, store_.ReadRun(run_.id));
-  QGPU_RETURN_IF_ERROR(store_.FinishRun(run_.id, is_complete ? "finished" : "interrupted", VerdictExitCode(recorded),
+  QGPU_ASSIGN_OR_RETURN(const RunReport recorded, store_.ReadRun(run_id_));
+  QGPU_RETURN_IF_ERROR(store_.FinishRun(run_id_, is_complete ? "finished" : "interrupted", VerdictExitCode(recorded),
                                         clocks_.unix_ms()));
-  return store_.ReadRun(run_.id);
+  return store_.ReadRun(run_id_);
 }
 
 int64_t MillisecondsOf(auto duration) {
@@ -238,6 +328,25 @@ int64_t MillisecondsOf(auto duration) {
 }
 
 }  // namespace
+
+std::vector<WorkItem> OrderItems(const std::vector<std::shared_ptr<const SuiteCase>>& cases, int workers,
+                                 int repetitions) {
+  // What is repeated as a whole.
+  const auto same_block = [](const CaseName& a, const CaseName& b) {
+    return a.suite == b.suite && (a.kind == SuiteKind::kKernels || a.group == b.group);
+  };
+  std::vector<WorkItem> items;
+  const int count = static_cast<int>(cases.size());
+  for (int first = 0, end = 0; first < count; first = end) {
+    while (end < count && same_block(cases[first]->name(), cases[end]->name())) ++end;
+    for (int repetition = 1; repetition <= repetitions; ++repetition) {
+      for (int c = first; c < end; ++c) {
+        for (int w = 0; w < workers; ++w) items.push_back({c, w, repetition});
+      }
+    }
+  }
+  return items;
+}
 
 Clocks RealClocks() {
   return {[] { return MillisecondsOf(std::chrono::steady_clock::now().time_since_epoch()); },

@@ -5,9 +5,15 @@
 namespace qgpu {
 
 Scheduler::Scheduler(std::vector<WorkItem> items, const SchedulerOptions& options)
-    : options_(options), random_(options.seed) {
+    : options_(options), random_(options.seed), next_attempt_(options.first_attempt) {
   states_.reserve(items.size());
   for (const WorkItem& item : items) states_.push_back({item, Phase::kWaiting, 0, 0, {}});
+}
+
+void Scheduler::MarkDone(int item) {
+  if (states_[item].phase == Phase::kDone) return;
+  states_[item].phase = Phase::kDone;
+  ++done_;
 }
 
 void Scheduler::MarkReady(int case_index) {
@@ -21,8 +27,10 @@ std::optional<Lease> Scheduler::Acquire(int worker, int64_t now_ms) {
     State& state = states_[i];
     if (state.item.worker != worker || state.phase != Phase::kPending || state.not_before_ms > now_ms) continue;
     state.phase = Phase::kLeased;
+    ++state.attempts;
     state.lease = {options_.attempt_prefix + "-" + std::to_string(next_attempt_++), static_cast<int>(i),
-                   ++state.attempts, now_ms + options_.lease_ms};
+                   state.item.attempts_before + state.attempts,
+                   now_ms + (state.item.lease_ms > 0 ? state.item.lease_ms : options_.lease_ms)};
     return state.lease;
   }
   return std::nullopt;
@@ -50,6 +58,12 @@ Scheduler::Effect Scheduler::Complete(const std::string& attempt_id, Outcome out
     return Effect::kDone;
   }
   return Effect::kLate;
+}
+
+bool Scheduler::Holds(const std::string& attempt_id) const {
+  return std::any_of(states_.begin(), states_.end(), [&attempt_id](const State& state) {
+    return state.phase == Phase::kLeased && state.lease.attempt_id == attempt_id;
+  });
 }
 
 std::vector<Scheduler::Expired> Scheduler::ExpireLeases(int64_t now_ms) {

@@ -20,6 +20,8 @@ struct WorkItem {
   int case_index = 0;
   int worker = 0;
   int repetition = 1;
+  int64_t lease_ms = 0;     // 0: as the options say
+  int attempts_before = 0;  // in an earlier session of the run; they count in the attempts' numbers only
 };
 
 struct SchedulerOptions {
@@ -28,6 +30,7 @@ struct SchedulerOptions {
   int64_t backoff_ms = 200;    // before the second attempt; doubles, and a random part of up to the same is added
   int64_t max_backoff_ms = 5'000;
   std::string attempt_prefix = "run";  // attempt ids are "<prefix>-<number>"
+  int64_t first_attempt = 1;           // number of the first of them
   uint64_t seed = 1;                   // of the random parts
 };
 
@@ -47,6 +50,9 @@ class Scheduler {
   int done_count() const { return done_; }
   bool AllDone() const { return done_ == item_count(); }
 
+  // The item was done before this scheduler was made.
+  void MarkDone(int item);
+
   // The items of this case may be given out. Until then they wait.
   void MarkReady(int case_index);
 
@@ -62,6 +68,9 @@ class Scheduler {
   };
   // What `attempt_id` led to. Only the holder of the item's present lease is listened to.
   Effect Complete(const std::string& attempt_id, Outcome outcome, int64_t now_ms);
+
+  // Whether `attempt_id` holds its item's present lease.
+  bool Holds(const std::string& attempt_id) const;
 
   // Takes back the leases whose deadline has passed, as infrastructure failures. Returns those leases with the effect.
   struct Expired {
@@ -88,7 +97,7 @@ class Scheduler {
   SchedulerOptions options_;
   std::vector<State> states_;
   SplitMix64 random_;
-  int64_t next_attempt_ = 1;
+  int64_t next_attempt_;
   int done_ = 0;
 };
 

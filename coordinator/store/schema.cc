@@ -91,10 +91,32 @@ CREATE TABLE sample (
 CREATE INDEX item_of_run ON item(run_id);
 )sql";
 
+// Drift: what a measurement is of, and every position of it. Both belong to an item and grow over its attempts; the
+// noise columns are NULL where it was not measured. A run keeps its arguments (a JSON list), so that it can be taken
+// up.
+constexpr const char* kStep2 = R"sql(
+ALTER TABLE suite ADD COLUMN kind TEXT NOT NULL DEFAULT 'kernels' CHECK (kind IN ('kernels', 'drift'));
+ALTER TABLE run ADD COLUMN arguments TEXT NOT NULL DEFAULT '[]';
+CREATE TABLE drift_measurement (
+  item_id INTEGER PRIMARY KEY REFERENCES item(id) ON DELETE CASCADE,
+  measurement TEXT NOT NULL, positions INTEGER NOT NULL,
+  token_source TEXT NOT NULL, reference TEXT NOT NULL, merged TEXT NOT NULL
+) STRICT;
+CREATE TABLE drift_position (
+  item_id INTEGER NOT NULL REFERENCES drift_measurement(item_id) ON DELETE CASCADE,
+  position INTEGER NOT NULL,
+  kl REAL NOT NULL, machine_share REAL NOT NULL, base_surprise REAL NOT NULL, merged_surprise REAL NOT NULL,
+  same_top INTEGER NOT NULL, top_overlap INTEGER NOT NULL,
+  predicted TEXT NOT NULL,
+  noise_kl REAL, noise_surprise REAL, noise_same_top INTEGER, noise_top_overlap INTEGER,
+  PRIMARY KEY (item_id, position)
+) STRICT, WITHOUT ROWID;
+)sql";
+
 }  // namespace
 
 const std::vector<const char*>& SchemaSteps() {
-  static const std::vector<const char*> steps = {kStep1};
+  static const std::vector<const char*> steps = {kStep1, kStep2};
   return steps;
 }
 

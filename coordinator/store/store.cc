@@ -38,6 +38,10 @@ absl::StatusOr<int64_t> Number(Database& database, const std::string& sql) {
   return statement.Integer(0);
 }
 
+std::string ToText(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& path) {
@@ -75,8 +79,8 @@ absl::Status Store::Migrate() {
   return transaction.Commit();
 }
 
-absl::StatusOr<int64_t> Store::SuiteId(const std::string& name, const std::string& hash) {
-  return FindOrInsert(*database_, "suite", "name, hash", name, hash);
+absl::StatusOr<int64_t> Store::SuiteId(const SuiteRow& suite) {
+  return FindOrInsert(*database_, "suite", "name, hash, kind", suite.name, suite.hash, SuiteKindName(suite.kind));
 }
 
 absl::StatusOr<int64_t> Store::BeginRun(const RunRow& run) {
@@ -84,14 +88,15 @@ absl::StatusOr<int64_t> Store::BeginRun(const RunRow& run) {
   nlohmann::ordered_json manifest = nlohmann::ordered_json::object();
   for (const auto& [name, value] : run.manifest) manifest[name] = value;
   QGPU_ASSIGN_OR_RETURN(Statement insert,
-                        database_->Prepare("INSERT INTO run (started_ms, state, quick, repetitions, manifest) VALUES "
-                                           "(?, 'running', ?, ?, ?)"));
+                        database_->Prepare("INSERT INTO run (started_ms, state, quick, repetitions, manifest, "
+                                           "arguments) VALUES (?, 'running', ?, ?, ?, ?)"));
   insert.Bind(run.started_ms).Bind(run.quick).Bind(run.repetitions);
-  insert.Bind(manifest.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  insert.Bind(ToText(manifest)).Bind(ToText(nlohmann::ordered_json(run.arguments)));
   QGPU_RETURN_IF_ERROR(insert.Run());
   const int64_t run_id = database_->LastInsertId();
-  for (const auto& [name, hash] : run.suites) {
-    QGPU_ASSIGN_OR_RETURN(const int64_t suite_id, SuiteId(name, hash));
+  QGPU_RETURN_IF_ERROR(ClaimRun(run_id));  // before anybody else can see it
+  for (const SuiteRow& suite : run.suites) {
+    QGPU_ASSIGN_OR_RETURN(const int64_t suite_id, SuiteId(suite));
     QGPU_ASSIGN_OR_RETURN(Statement link, database_->Prepare("INSERT INTO run_suite (run_id, suite_id) VALUES (?, ?)"));
     QGPU_RETURN_IF_ERROR(link.Bind(run_id).Bind(suite_id).Run());
   }
@@ -131,8 +136,8 @@ absl::StatusOr<std::vector<int64_t>> Store::AddItems(int64_t run_id, const RunRo
                                                      const std::vector<NewItem>& items) {
   QGPU_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
   std::map<std::string, int64_t> suite_ids;
-  for (const auto& [name, hash] : run.suites) {
-    QGPU_ASSIGN_OR_RETURN(suite_ids[name], SuiteId(name, hash));
+  for (const SuiteRow& suite : run.suites) {
+    QGPU_ASSIGN_OR_RETURN(suite_ids[suite.name], SuiteId(suite));
   }
   std::vector<int64_t> case_ids, item_ids;
   for (const StoredCase& stored : cases) {
@@ -199,7 +204,32 @@ absl::Status Store::RecordAttempt(int64_t item_id, const AttemptRow& attempt, st
 absl::Status Store::FinishRun(int64_t run_id, const std::string& state, int exit_code, int64_t finished_ms) {
   QGPU_ASSIGN_OR_RETURN(Statement update,
                         database_->Prepare("UPDATE run SET state = ?, exit_code = ?, finished_ms = ? WHERE id = ?"));
-  return update.Bind(state).Bind(exit_code).Bind(finished_ms).Bind(run_id).Run();
+  QGPU_RETURN_IF_ERROR(update.Bind(state).Bind(exit_code).Bind(finished_ms).Bind(run_id).Run());
+  lock_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status Store::ClaimRun(int64_t run_id) {
+  lock_.reset();
+  QGPU_ASSIGN_OR_RETURN(lock_, RunLock::Take(database_->path(), run_id));
+  return absl::OkStatus();
+}
+
+absl::Status Store::TakeUpRun(int64_t run_id, const std::string& note) {
+  QGPU_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(*database_));
+  QGPU_ASSIGN_OR_RETURN(Statement read, database_->Prepare("SELECT manifest FROM run WHERE id = ?"));
+  QGPU_ASSIGN_OR_RETURN(const bool found, read.Bind(run_id).Step());
+  if (!found) return absl::NotFoundError(fmt::format("database {} has no run {}", database_->path(), run_id));
+  auto manifest = nlohmann::ordered_json::parse(read.Text(0), nullptr, /*allow_exceptions=*/false);
+  if (!manifest.is_object()) manifest = nlohmann::ordered_json::object();
+  constexpr const char* kKey = "taken up";
+  const std::string before = manifest.contains(kKey) && manifest[kKey].is_string() ? manifest[kKey] : "";
+  manifest[kKey] = before.empty() ? note : before + ", " + note;
+  QGPU_ASSIGN_OR_RETURN(Statement update,
+                        database_->Prepare("UPDATE run SET state = 'running', exit_code = NULL, finished_ms = NULL, "
+                                           "manifest = ? WHERE id = ?"));
+  QGPU_RETURN_IF_ERROR(update.Bind(ToText(manifest)).Bind(run_id).Run());
+  return transaction.Commit();
 }
 
 }  // namespace qgpu

@@ -5,7 +5,8 @@
 namespace qgpu {
 namespace {
 
-constexpr const char* kRunColumns = "id, started_ms, finished_ms, state, exit_code, quick, repetitions, manifest";
+constexpr const char* kRunColumns =
+    "id, started_ms, finished_ms, state, exit_code, quick, repetitions, manifest, arguments";
 
 RunRow RunFrom(const Statement& row) {
   RunRow run;
@@ -22,8 +23,15 @@ RunRow RunFrom(const Statement& row) {
       run.manifest.push_back({name, value.is_string() ? value.get<std::string>() : value.dump()});
     }
   }
+  const auto arguments = nlohmann::json::parse(row.Text(8), nullptr, /*allow_exceptions=*/false);
+  if (arguments.is_array()) {
+    for (const auto& argument : arguments)
+      run.arguments.push_back(argument.is_string() ? argument.get<std::string>() : argument.dump());
+  }
   return run;
 }
+
+SuiteKind KindFrom(const std::string& name) { return SuiteKindFromName(name).value_or(SuiteKind::kKernels); }
 
 std::optional<uint32_t> WordFrom(const Statement& row, int column) {
   if (row.IsNull(column)) return std::nullopt;
@@ -55,13 +63,14 @@ LaunchRow LaunchFrom(const Statement& row, int first) {
 }  // namespace
 
 absl::Status Store::ReadSuites(RunRow& run) {
-  QGPU_ASSIGN_OR_RETURN(Statement rows, database_->Prepare("SELECT s.name, s.hash FROM run_suite r JOIN suite s ON "
-                                                           "s.id = r.suite_id WHERE r.run_id = ? ORDER BY r.rowid"));
+  QGPU_ASSIGN_OR_RETURN(Statement rows,
+                        database_->Prepare("SELECT s.name, s.hash, s.kind FROM run_suite r JOIN suite s ON "
+                                           "s.id = r.suite_id WHERE r.run_id = ? ORDER BY r.rowid"));
   rows.Bind(run.id);
   while (true) {
     QGPU_ASSIGN_OR_RETURN(const bool more, rows.Step());
     if (!more) return absl::OkStatus();
-    run.suites.push_back({rows.Text(0), rows.Text(1)});
+    run.suites.push_back({rows.Text(0), rows.Text(1), KindFrom(rows.Text(2))});
   }
 }
 
@@ -115,7 +124,7 @@ absl::Status Store::ReadItems(RunReport& report) {
           "a.started_ms, "
           "a.finished_ms, a.status, a.message, l.host_tokens, l.tokens, l.passes, l.positions_checked, l.mismatches, "
           "l.end_kind, l.odd_one_out, l.native_witness, l.token_position, l.token_expected, l.token_got, l.word_place, "
-          "l.word_index, l.word_model, l.word_interpreter, l.word_native, l.word_position "
+          "l.word_index, l.word_model, l.word_interpreter, l.word_native, l.word_position, s.kind "
           "FROM item i JOIN suite_case c ON c.id = i.case_id JOIN suite s ON s.id = c.suite_id "
           "JOIN node n ON n.id = i.node_id LEFT JOIN attempt a ON a.item_id = i.id "
           "LEFT JOIN launch l ON l.attempt_id = a.id WHERE i.run_id = ? ORDER BY i.id, a.number"));
@@ -127,6 +136,8 @@ absl::Status Store::ReadItems(RunReport& report) {
     if (rows.Integer(0) != previous_id) {
       previous_id = rows.Integer(0);
       ItemRow& item = report.items.emplace_back();
+      item.id = previous_id;
+      item.kind = KindFrom(rows.Text(31));
       item.suite = rows.Text(1);
       item.kernel = rows.Text(2);
       item.case_name = rows.Text(3);
@@ -134,6 +145,9 @@ absl::Status Store::ReadItems(RunReport& report) {
       item.worker = rows.Text(5);
       item.repetition = static_cast<int>(rows.Integer(6));
       if (!rows.IsNull(7)) item.status = CaseStatusFromName(rows.Text(7)).value_or(CaseStatus::kInfra);
+      if (item.kind == SuiteKind::kDrift) {
+        QGPU_ASSIGN_OR_RETURN(item.drift, ReadDrift(item.id));
+      }
     }
     if (rows.IsNull(8)) continue;
     AttemptRow& attempt = report.items.back().attempts.emplace_back();

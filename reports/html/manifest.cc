@@ -13,7 +13,7 @@ void AddManifest(const RunReport& report, std::string& page) {
   row("started", FormatTime(report.run.started_ms));
   if (report.run.finished_ms > 0) row("finished", FormatTime(report.run.finished_ms));
   row("repetitions", std::to_string(report.run.repetitions));
-  for (const auto& [name, hash] : report.run.suites) row("suite " + name, hash);
+  for (const SuiteRow& suite : report.run.suites) row("suite " + suite.name, suite.hash);
   for (const auto& [name, value] : report.run.manifest) row(name, value);
   for (const NodeRow& node : report.nodes) {
     const std::string prefix = node.role + " " + node.name + ": ";

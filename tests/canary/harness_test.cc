@@ -40,7 +40,7 @@ TEST(RefusalTest, UsageErrorsExitWithTwoAndRunNothing) {
       {Suite({"--case-list", "empty.txt"}), "no case in it"},
       {Suite({"--case-list", "missing.txt"}), "missing.txt"},
       {Suite({"no_such_suite"}), "no_such_suite"},
-      {Suite({"--report", "pdf=x.pdf"}), "one of the formats html, csv"},
+      {Suite({"--report", "pdf=x.pdf"}), "one of the formats html, csv, drift-csv"},
       {Suite({"--report", "html=no/such/folder/x.html"}), "cannot write to no/such/folder/"},
       {Suite({"--report", "html=/tmp"}), "is a folder; name a file"},
       {Suite({"--report", "html=same", "--report", "csv=same"}), "another report goes to the same file"},
@@ -143,7 +143,7 @@ TEST(RunSuiteTest, RunsAreKeptAndReportedAgain) {
       folder, Suite({"--case-list", "list.txt", "--repetitions", "2", "--report", "csv=out.csv", "--db", "mine.db"}));
   ASSERT_EQ(run.exit_code, kExitGood) << run.err;
   EXPECT_THAT(run.out, StartsWith("kernels 2/2\n"));
-  EXPECT_THAT(run.err, HasSubstr("4/4 launches"));
+  EXPECT_THAT(run.err, HasSubstr("4/4 items"));
   const std::string csv = ReadFile(folder / "out.csv").value_or("");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 4);
   EXPECT_NE(access((folder / "report.html").c_str(), F_OK), 0);

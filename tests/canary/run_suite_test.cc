@@ -13,6 +13,8 @@
 #include <mutex>
 #include <thread>
 
+#include "coordinator/judge/judge.h"
+#include "coordinator/run/kernel_case.h"
 #include "lowering/compile.h"
 #include "machine/interpreter/interpreter.h"
 #include "tests/canary/canary_runner.h"
@@ -141,6 +143,9 @@ class FakeWorker : public WorkerClient {
     if (outcome.ok()) launch.state = outcome->state;
     return launch;
   }
+  absl::StatusOr<DriftEnd> MeasureDrift(const DriftJob&, DriftSink&, std::stop_token) override {
+    return absl::UnimplementedError("no text");
+  }
   std::string DeathNote() override { return death_note; }
 
   std::deque<absl::Status> next;
@@ -155,7 +160,7 @@ class FakeWorker : public WorkerClient {
 
 class Listener : public RunListener {
  public:
-  void OnItemDone(const KernelCase& one, const std::string&, const AttemptRow& attempt,
+  void OnItemDone(const CaseName& one, const std::string&, const AttemptRow& attempt,
                   const Progress& progress) override {
     finished.push_back(one.Id() + " " + CaseStatusName(attempt.status));
     last = progress;
@@ -174,11 +179,15 @@ class RunSuiteFakes : public ::testing::Test {
     folder_ = folder;
     store_ = *Store::Open(folder_ + "/qgpu.db");
     plan_.suites = {{"test", "hash"}};
-    plan_.cases = {AddFive("four", 4), AddFive("six", 6)};
+    SetCases({AddFive("four", 4), AddFive("six", 6)});
     plan_.scheduling.backoff_ms = 1;
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
+  void SetCases(const std::vector<KernelCase>& cases) {
+    plan_.cases.clear();
+    for (const KernelCase& one : cases) plan_.cases.push_back(MakeKernelCase(one, {}));
+  }
   absl::StatusOr<RunReport> Run(std::vector<WorkerClient*> workers) {
     return RunSuite(plan_, workers, oracle_, *store_, listener_, stop_.get_token());
   }
@@ -313,7 +322,7 @@ TEST_F(RunSuiteFakes, RefusedKernelsAreSettledWithoutALaunch) {
   other_text.expect_text = "a message that never comes";
   KernelCase accepted = AddFive("accepted", 4);
   accepted.expect = KernelCase::Expect::kRefusal;
-  plan_.cases = {broken, expected, other_text, accepted};
+  SetCases({broken, expected, other_text, accepted});
   const auto report = Run({&worker});
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(worker.calls, 0);
@@ -329,15 +338,16 @@ TEST_F(RunSuiteFakes, ATrapIsAWrongAnswerUnlessExpected) {
   trap.spec.block.x = 4;
   trap.spec.arguments[0].words.resize(123);
   KernelCase expected = trap;
-  plan_.cases = {trap, expected};
-  for (KernelCase& one : plan_.cases) {
+  std::vector<KernelCase> cases = {trap, expected};
+  for (KernelCase& one : cases) {
     // Two lanes reach beyond the last word: the kernel starts at byte 4 * 124 after this change.
     const size_t at = one.spec.source.text.find("add.s32 %r2");
     one.spec.source.text.insert(at, "add.s64 %rd4, %rd4, 492;\n\t");
   }
-  plan_.cases[1].case_name = "expected";
-  plan_.cases[1].expect = KernelCase::Expect::kTrap;
-  plan_.cases[1].expect_text = "out of range";
+  cases[1].case_name = "expected";
+  cases[1].expect = KernelCase::Expect::kTrap;
+  cases[1].expect_text = "out of range";
+  SetCases(cases);
   oracle_.native_outcome = OracleOutcome::kTrap;
   const auto report = Run({&worker});
   ASSERT_TRUE(report.ok());
