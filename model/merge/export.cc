@@ -254,9 +254,14 @@ absl::Status ExportDense(const Circuit& circuit, const std::string& base_directo
   QGPU_ASSIGN_OR_RETURN(std::shared_ptr<const Checkpoint> base, Checkpoint::Open(base_directory));
   QGPU_ASSIGN_OR_RETURN(const std::unique_ptr<const MergedModel> model, MergedModel::Create(circuit, std::move(base)));
   const Exporter exporter(circuit, *model, options);
-  QGPU_ASSIGN_OR_RETURN(const std::unique_ptr<PartialFolder> folder,
-                        PartialFolder::Open(out_directory, exporter.Identity()));
+  const std::string identity = exporter.Identity();
+  QGPU_ASSIGN_OR_RETURN(const std::unique_ptr<PartialFolder> folder, PartialFolder::Open(out_directory, identity));
   absl::Status status = exporter.Write(*folder);
+  if (exporter.Identity() != identity) {  // shards of two bases, or of one that is half written
+    folder->Discard();
+    return absl::FailedPreconditionError(
+        fmt::format("{} was changed while it was exported; nothing is kept, run the export again", base_directory));
+  }
   if (status.ok()) status = folder->Publish();
   if (status.ok()) return status;
   if (!HasShard(*folder)) {

@@ -32,8 +32,9 @@ struct ExportOptions {
 // that is half-written looks whole. After an interruption or a full disk the shards that are complete stay there, and
 // the same export takes them up again (they are hashed once more); a failure before the first leaves nothing.
 //
-// kAlreadyExists if it is there already; kInvalidArgument for float16 and for a base or tokenizer file that cannot be
-// merged; kResourceExhausted when the disk is or would be full; other errors of the file system and of PartialFolder.
+// kAlreadyExists if it is there already; kFailedPrecondition, keeping nothing, where the base's files change meanwhile;
+// kInvalidArgument for float16 and for a base or tokenizer file that cannot be merged; kResourceExhausted when the disk
+// is or would be full; other errors of the file system and of PartialFolder.
 absl::Status ExportDense(const Circuit& circuit, const std::string& base_directory, const std::string& out_directory,
                          const ExportOptions& options = {});
 

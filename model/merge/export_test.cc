@@ -8,6 +8,9 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <utility>
 
 #include "common/file.h"
 #include "common/prng.h"
@@ -264,6 +267,34 @@ TEST_F(Export, TwoAtOnceAreRefused) {
   };
   ASSERT_TRUE(Run(options).ok());
   EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition) << second;
+}
+
+// Written over, replaced, shortened: no shard of what was there before is taken for the base that is there now.
+TEST_F(Export, ABaseThatChangesMeanwhileLeavesNothing) {
+  const std::string weights = directory_ + "/base/model.safetensors", config = directory_ + "/base/config.json";
+  const std::string good = ReadFile(weights).value(), good_config = ReadFile(config).value();
+  const std::function<void()> changes[] = {
+      [&] { ASSERT_TRUE(WriteFileAtomically(weights, good).ok()); },
+      [&] { ASSERT_TRUE(WriteFileAtomically(config, good_config + " ").ok()); },
+      [&] { fs::resize_file(weights, good.size() - 1); },
+      [&] { fs::resize_file(weights, 1000); },
+      [&] { fs::remove(weights); },
+  };
+  for (const auto& change : changes) {
+    bool is_changed = false;
+    ExportOptions options = Options();
+    options.progress = [&](uint64_t done, uint64_t) {
+      if (done > 2 << 20 && !std::exchange(is_changed, true)) change();
+    };
+    const absl::Status status = Run(options);
+    EXPECT_TRUE(is_changed);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(status.message(), HasSubstr("/base was changed while it was exported; nothing is kept"));
+    EXPECT_FALSE(fs::exists(out_));
+    EXPECT_FALSE(fs::exists(out_ + ".partial"));
+    std::ofstream(weights, std::ios::binary) << good;
+    std::ofstream(config, std::ios::binary) << good_config;
+  }
 }
 
 TEST_F(Export, ABaseWithoutTokenizerFilesIsExportedWithout) {
