@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lowering/ptx_to_blocks/translate/translate.h"
+#include "oracle/native_cpu/native_cpu.h"
 
 namespace qgpu {
 namespace {
@@ -29,6 +30,19 @@ TEST(PtxForms, EveryOpcodeOfTheLoweringHasAForm) {
     }
   }
   for (const std::string& opcode : lower::SupportedOpcodes()) EXPECT_TRUE(tried.contains(opcode)) << opcode;
+}
+
+// The oracle takes whatever the machine takes: what it refuses could not be judged.
+TEST(PtxForms, NativeCpuTakesWhatTheLoweringTakes) {
+  for (const PtxSection& section : IntegerPtx()) {
+    for (const PtxForms& row : section.rows) {
+      for (const std::string& form : ExpandPattern(row.pattern)) {
+        if (!WhyRefused(form, row.operands).empty()) continue;
+        const auto native = NativeCpuKernel::Compile("form.ptx", PtxOfForm(form, row.operands), "k");
+        EXPECT_TRUE(native.ok()) << native.status();
+      }
+    }
+  }
 }
 
 TEST(PtxForms, PatternsAndRefusals) {

@@ -116,12 +116,16 @@ std::vector<std::string> ExpandPattern(const std::string& pattern) {
   return forms;
 }
 
+std::string PtxOfForm(const std::string& form, const std::string& operands) {
+  return Module(Statements(form, operands));
+}
+
 std::string WhyRefused(const std::string& form, const std::string& operands) {
   LaunchSpec spec;
   spec.block.x = 8;
   spec.arguments = {KernelArgument::RawBuffer("", Bytes(96, 1)), KernelArgument::RawValue("", Bytes(8, 1)),
                     KernelArgument::RawValue("", Bytes(12, 1))};
-  const absl::StatusOr<LoweredKernel> lowered = CompilePtxKernel("form.ptx", Module(Statements(form, operands)), spec);
+  const absl::StatusOr<LoweredKernel> lowered = CompilePtxKernel("form.ptx", PtxOfForm(form, operands), spec);
   if (lowered.ok()) return "";
   const std::string message(lowered.status().message());
   constexpr std::string_view kRefusal = "not supported by the machine's lowering";

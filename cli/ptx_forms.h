@@ -30,6 +30,9 @@ const std::vector<PtxSection>& OtherPtx();
 
 std::vector<std::string> ExpandPattern(const std::string& pattern);
 
+// A kernel with the form and these operands. Its entry is called k.
+std::string PtxOfForm(const std::string& form, const std::string& operands);
+
 // "" where the lowering takes `form`; otherwise why it does not.
 std::string WhyRefused(const std::string& form, const std::string& operands);
 

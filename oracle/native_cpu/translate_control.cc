@@ -63,11 +63,13 @@ absl::Status FunctionTranslator::CopyArguments(const ptx::Operand* list, const s
     }
     const auto bits = static_cast<uint32_t>(8 * inside->bytes);
     if (bits > 64) return Malformed(fmt::format("a register does not fit the parameter {}", formals[i].name));
+    const uint32_t value_bits = formals[i].type == "pred" ? 1 : bits;
     if (to_callee) {
-      QGPU_ASSIGN_OR_RETURN(Value value, Read(actual, bits));
-      builder_.CreateAlignedStore(value, callee_side, llvm::Align(1));
+      QGPU_ASSIGN_OR_RETURN(Value value, Read(actual, value_bits));
+      builder_.CreateAlignedStore(Resize(value, bits, false), callee_side, llvm::Align(1));
     } else {
-      QGPU_RETURN_IF_ERROR(Write(actual, builder_.CreateAlignedLoad(Int(bits), callee_side, llvm::Align(1))));
+      Value value = builder_.CreateAlignedLoad(Int(bits), callee_side, llvm::Align(1));
+      QGPU_RETURN_IF_ERROR(Write(actual, Resize(value, value_bits, false)));
     }
   }
   return absl::OkStatus();
@@ -88,9 +90,6 @@ absl::Status FunctionTranslator::Call() {
   const ptx::Function* callee = unit_->module->FindFunction(name);
   const auto compiled = unit_->functions.find(name);
   if (callee == nullptr || compiled == unit_->functions.end()) return Unsupported(fmt::format("the function {}", name));
-  for (const ptx::Variable& result : callee->return_parameters) {
-    if (result.space == ptx::Space::kReg) return Unsupported("results in registers");
-  }
   QGPU_RETURN_IF_ERROR(CopyArguments(arguments, callee->parameters, *callee, true));
   CountBackwardBranch();  // chains of calls can double the work at every level
   EndUnlessZero(builder_.CreateCall(compiled->second, {out_->getArg(0)}));
@@ -100,7 +99,7 @@ absl::Status FunctionTranslator::Call() {
 absl::Status FunctionTranslator::Ret() {
   Take("uni");
   QGPU_RETURN_IF_ERROR(Finish(0));
-  builder_.CreateRet(Const(32, kReturned));
+  Return();
   return absl::OkStatus();
 }
 
@@ -142,10 +141,11 @@ absl::Status FunctionTranslator::BarSync(bool is_barrier) {
   return absl::OkStatus();
 }
 
-// bar.red.popc.u32 d, 0, p;  bar.red.{and,or}.pred d, 0, p;
+// bar.red.popc.u32 d, 0, p;  bar.red.{and,or}.pred d, 0, p;  .aligned stands before or behind the operation.
 absl::Status FunctionTranslator::BarRed() {
+  const bool is_aligned = Take("aligned");
   const std::string_view name = TakeOneOf("popc and or");
-  Take("aligned");
+  if (!is_aligned) Take("aligned");
   if (name.empty() || !Take(name == "popc" ? "u32" : "pred")) return Unsupported();
   if (instruction_->operands.size() == 4) return Unsupported("barriers of a part of the block");
   QGPU_RETURN_IF_ERROR(Finish(3));
@@ -248,6 +248,12 @@ absl::Status FunctionTranslator::Fence() {
 absl::Status FunctionTranslator::Prefetch() {
   if (instruction_->opcode == "prefetch") TakeOneOf("global local");
   if (TakeOneOf("L1 L2 L2::evict_last L2::evict_normal").empty()) return Unsupported();
+  return Finish(1);
+}
+
+// Nobody counts events.
+absl::Status FunctionTranslator::Pmevent() {
+  Take("mask");
   return Finish(1);
 }
 

@@ -79,7 +79,6 @@ const std::unordered_map<std::string_view, FunctionTranslator::Handler>& Functio
       {"cvt", &F::Cvt},
       {"ld", &F::Ld},
       {"ldu", &F::Ld},
-      {"ldu", &F::Ld},
       {"st", &F::St},
       {"atom", &F::Atom},
       {"red", &F::Red},
@@ -100,6 +99,7 @@ const std::unordered_map<std::string_view, FunctionTranslator::Handler>& Functio
       {"prefetch", &F::Prefetch},
       {"prefetchu", &F::Prefetch},
       {"nanosleep", &F::Nanosleep},
+      {"pmevent", &F::Pmevent},
       {"isspacep", &F::Isspacep},
       {"activemask", &F::Activemask},
   };
@@ -109,7 +109,7 @@ const std::unordered_map<std::string_view, FunctionTranslator::Handler>& Functio
 absl::Status FunctionTranslator::Translate() {
   builder_.SetInsertPoint(llvm::BasicBlock::Create(builder_.getContext(), "entry", out_));
   DeclareRegisters();
-  QGPU_RETURN_IF_ERROR(LoadRegisterParameters());
+  LoadRegisterParameters();
   DeclareBlocks();
   for (size_t i = 0; i < function_.instructions.size(); ++i) {
     if (const auto block = blocks_.find(i); block != blocks_.end()) {
@@ -124,7 +124,7 @@ absl::Status FunctionTranslator::Translate() {
     if (builder_.GetInsertBlock()->getTerminator() == nullptr) builder_.CreateBr(block->second);
     builder_.SetInsertPoint(block->second);
   }
-  if (builder_.GetInsertBlock()->getTerminator() == nullptr) builder_.CreateRet(Const(32, kReturned));
+  if (builder_.GetInsertBlock()->getTerminator() == nullptr) Return();
   builder_.SetInsertPoint(end_block_);
   builder_.CreateRet(Const(32, kEnded));
   return absl::OkStatus();
@@ -148,20 +148,36 @@ void FunctionTranslator::DeclareBlocks() {
   }
 }
 
-// Parameters in registers, the old style, arrive in the parameter space like all others.
-absl::Status FunctionTranslator::LoadRegisterParameters() {
-  for (const ptx::Variable& parameter : function_.parameters) {
+// Parameters and results in registers, the old style, pass through the parameter space like all others: calls `use`
+// with each one's register and its address there. One that the body does not mention has no register.
+void FunctionTranslator::ForRegistersOf(const std::vector<ptx::Variable>& parameters,
+                                        const std::function<void(llvm::AllocaInst*, Value)>& use) {
+  for (const ptx::Variable& parameter : parameters) {
     if (parameter.space != ptx::Space::kReg) continue;
     for (size_t i = 0; i < function_.registers.size(); ++i) {
       if (function_.registers[i].name != parameter.name) continue;
       const VariablePlace* place = unit_->layout->FindParameter(function_, parameter.name);
       Value base = builder_.CreateLoad(builder_.getPtrTy(), FieldAddress(offsetof(ThreadContext, param)));
-      Value address = builder_.CreateConstGEP1_64(builder_.getInt8Ty(), base, place->address);
-      llvm::Type* type = registers_[i]->getAllocatedType();
-      builder_.CreateStore(builder_.CreateAlignedLoad(type, address, llvm::Align(1)), registers_[i]);
+      use(registers_[i], builder_.CreateConstGEP1_64(builder_.getInt8Ty(), base, place->address));
     }
   }
-  return absl::OkStatus();
+}
+
+void FunctionTranslator::LoadRegisterParameters() {
+  ForRegistersOf(function_.parameters, [this](llvm::AllocaInst* reg, Value address) {
+    const uint32_t bits = reg->getAllocatedType()->getIntegerBitWidth();
+    Value value = builder_.CreateAlignedLoad(Int(std::max(8u, bits)), address, llvm::Align(1));
+    builder_.CreateStore(Resize(value, bits, false), reg);
+  });
+}
+
+void FunctionTranslator::Return() {
+  ForRegistersOf(function_.return_parameters, [this](llvm::AllocaInst* reg, Value address) {
+    Value value = builder_.CreateLoad(reg->getAllocatedType(), reg);
+    const uint32_t bits = reg->getAllocatedType()->getIntegerBitWidth();
+    builder_.CreateAlignedStore(Resize(value, std::max(8u, bits), false), address, llvm::Align(1));
+  });
+  builder_.CreateRet(Const(32, kReturned));
 }
 
 absl::Status FunctionTranslator::TranslateInstruction(size_t index) {

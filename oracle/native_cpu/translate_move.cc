@@ -100,12 +100,30 @@ absl::Status FunctionTranslator::Slct() {
 }
 
 absl::Status FunctionTranslator::Mov() {
+  if (Take("v4")) return MovVector();
   QGPU_ASSIGN_OR_RETURN(const IntegerType type, TakeType("pred b16 b32 b64 u16 u32 u64 s16 s32 s64"));
   QGPU_RETURN_IF_ERROR(Finish(2));
   if (In(0).kind == ptx::Operand::Kind::kVector) return Unpack(type.bits);
   if (In(1).kind == ptx::Operand::Kind::kVector) return Pack(type.bits);
-  QGPU_ASSIGN_OR_RETURN(Value value, Read(In(1), type.bits));
+  // Special registers had 16 bits once.
+  const bool is_special = In(1).kind == ptx::Operand::Kind::kSpecial && type.bits == 16;
+  QGPU_ASSIGN_OR_RETURN(Value value, is_special ? ReadAtLeast(In(1), 16) : Read(In(1), type.bits));
   return Write(In(0), value);
+}
+
+// mov.v4.u32 {x, y, z, w}, %tid;  and its like.
+absl::Status FunctionTranslator::MovVector() {
+  QGPU_ASSIGN_OR_RETURN(const IntegerType type, TakeType("u16 u32 b32"));
+  QGPU_RETURN_IF_ERROR(Finish(2));
+  const bool is_special = In(1).kind == ptx::Operand::Kind::kSpecial && In(1).name.find('.') == std::string::npos;
+  if (!is_special || In(0).kind != ptx::Operand::Kind::kVector || In(0).elements.size() != 4) return Unsupported();
+  for (size_t i = 0; i < 4; ++i) {
+    ptx::Operand component = In(1);
+    component.name += {'.', "xyzw"[i]};
+    QGPU_ASSIGN_OR_RETURN(Value value, ReadAtLeast(component, type.bits));
+    QGPU_RETURN_IF_ERROR(Write(In(0).elements[i], value));
+  }
+  return absl::OkStatus();
 }
 
 // mov.b64 d, {low, high};

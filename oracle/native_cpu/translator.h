@@ -101,7 +101,10 @@ class FunctionTranslator {
   // translate_function.cc: the frame.
   void DeclareRegisters();
   void DeclareBlocks();
-  absl::Status LoadRegisterParameters();
+  void ForRegistersOf(const std::vector<ptx::Variable>& parameters,
+                      const std::function<void(llvm::AllocaInst*, Value)>& use);
+  void LoadRegisterParameters();
+  void Return();
   absl::Status TranslateInstruction(size_t index);
   absl::Status Dispatch();
 
@@ -198,6 +201,7 @@ class FunctionTranslator {
   absl::Status Selp();
   absl::Status Slct();
   absl::Status Mov();
+  absl::Status MovVector();
   absl::Status Pack(uint32_t bits);
   absl::Status Unpack(uint32_t bits);
   Value Saturate(Value value, const IntegerType& from, const IntegerType& to);
@@ -242,6 +246,7 @@ class FunctionTranslator {
   absl::Status Fence();
   absl::Status Prefetch();
   absl::Status Nanosleep();
+  absl::Status Pmevent();
   Value WarpOperation(WarpOp operation, Value value, Value lane, Value clamp, Value members);
   void JumpTo(int label);
 
