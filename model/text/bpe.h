@@ -13,6 +13,7 @@ class Bpe {
  public:
   // The token that a single byte is; -1 where there is none.
   void SetByte(uint8_t byte, int32_t id) { byte_ids_[byte] = id; }
+  void ReserveMerges(size_t count) { merges_.reserve(count); }
   // Tokens `left` and `right` become `merged`. Lower ranks first; a pair given again replaces the one before.
   void AddMerge(int32_t left, int32_t right, uint32_t rank, int32_t merged) {
     merges_[Key(left, right)] = {rank, merged};

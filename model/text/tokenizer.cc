@@ -51,13 +51,17 @@ void Tokenizer::SetToken(int32_t id, const std::string& text, bool special) {
 }
 
 absl::Status Tokenizer::AddVocabulary(const TokenizerFile& file) {
+  tokens_.reserve(file.vocabulary.size() + file.added.size());
+  ids_.reserve(file.vocabulary.size() + file.added.size());
   for (const TokenizerFile::Token& token : file.vocabulary) {
     if (Contains(token.id)) {
       return absl::InvalidArgumentError(fmt::format("model.vocab: \"{}\" and \"{}\" have the same id {}",
                                                     tokens_[token.id].text, token.text, token.id));
     }
     SetToken(token.id, token.text, /*special=*/false);
-    ids_[token.text] = token.id;
+    if (!ids_.emplace(token.text, token.id).second) {
+      return absl::InvalidArgumentError(fmt::format("model.vocab: \"{}\" is given twice", token.text));
+    }
     if (ignore_merges_) whole_pieces_[tokens_[token.id].bytes] = token.id;
   }
   for (int byte = 0; byte < 256; ++byte) {
@@ -74,6 +78,7 @@ absl::Status Tokenizer::AddVocabulary(const TokenizerFile& file) {
 }
 
 absl::Status Tokenizer::AddMerges(const TokenizerFile& file) {
+  bpe_.ReserveMerges(file.merges.size());
   for (size_t rank = 0; rank < file.merges.size(); ++rank) {
     const TokenizerFile::Merge& merge = file.merges[rank];
     int32_t ids[3];

@@ -4,9 +4,10 @@
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <utility>
 
-#include "model/base/untrusted_json.h"
 #include "model/text/pattern_check.h"
+#include "model/text/tokenizer_json.h"
 #include "nlohmann/json.hpp"
 
 namespace qgpu {
@@ -22,14 +23,6 @@ absl::Status Refuse(const std::string& place, const std::string& what) {
   return absl::InvalidArgumentError(fmt::format("{}: {}", place, what));
 }
 
-// A short form of a value, for messages.
-std::string Shown(const json& value) {
-  if (value.is_object() || value.is_array()) return fmt::format("an {}", value.type_name());
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > 60) text = text.substr(0, 60) + "...";
-  return text;
-}
-
 // An object of which every field must be known: a value it must have (one of several), or a reader.
 class Fields {
  public:
@@ -38,7 +31,7 @@ class Fields {
   Fields& Must(const std::string& name, std::initializer_list<json> allowed) {
     readers_[name] = [this, name, values = std::vector<json>(allowed)](const json& value) {
       if (std::find(values.begin(), values.end(), value) != values.end()) return absl::OkStatus();
-      return Refuse(place_ + name, fmt::format("{} is not supported, only {}", Shown(value), Shown(values[0])));
+      return Refuse(place_ + name, fmt::format("{} is not supported, only {}", ShownJson(value), ShownJson(values[0])));
     };
     return *this;
   }
@@ -53,7 +46,7 @@ class Fields {
   }
   Fields& Flag(const std::string& name, bool& flag) {
     readers_[name] = [this, name, &flag](const json& value) {
-      if (!value.is_boolean()) return Refuse(place_ + name, fmt::format("{} is not true or false", Shown(value)));
+      if (!value.is_boolean()) return Refuse(place_ + name, fmt::format("{} is not true or false", ShownJson(value)));
       flag = value.get<bool>();
       return absl::OkStatus();
     };
@@ -88,15 +81,6 @@ class Fields {
 std::string TypeOf(const json& component) {
   const auto type = component.is_object() ? component.find("type") : component.end();
   return component.is_object() && type != component.end() && type->is_string() ? type->get<std::string>() : "";
-}
-
-absl::Status ReadId(const std::string& place, const json& value, int32_t& id) {
-  if (!value.is_number_integer()) return Refuse(place, fmt::format("the id {} is not a whole number", Shown(value)));
-  const bool good = value.is_number_unsigned() ? value.get<uint64_t>() <= kMaxTokenId
-                                               : value.get<int64_t>() >= 0 && value.get<int64_t>() <= kMaxTokenId;
-  if (!good) return Refuse(place, fmt::format("the id {} is not between 0 and {}", Shown(value), kMaxTokenId));
-  id = value.get<int32_t>();
-  return absl::OkStatus();
 }
 
 absl::Status ReadNormalizer(const json& value, TokenizerFile& file) {
@@ -171,36 +155,13 @@ absl::Status ReadPostProcessor(const json& value) {
   return value.is_null() ? absl::OkStatus() : ReadByteLevel("post_processor", value, nullptr);
 }
 
-absl::Status ReadMerge(const json& value, size_t index, TokenizerFile& file) {
-  const auto refuse = [&](const char* what) { return Refuse(fmt::format("model.merges[{}]", index), what); };
-  if (value.is_array()) {
-    if (value.size() != 2 || !value[0].is_string() || !value[1].is_string()) return refuse("not a pair of strings");
-    file.merges.push_back({value[0].get<std::string>(), value[1].get<std::string>()});
-    return absl::OkStatus();
-  }
-  if (!value.is_string()) return refuse("neither a string nor a pair");
-  const auto& text = value.get_ref<const std::string&>();
-  const size_t space = text.find(' ');
-  if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
-    return refuse("not two tokens with one space between");
-  }
-  file.merges.push_back({text.substr(0, space), text.substr(space + 1)});
-  return absl::OkStatus();
-}
-
 absl::Status ReadModel(const json& value, TokenizerFile& file) {
-  const auto read_vocabulary = [&](const json& vocabulary) {
-    if (!vocabulary.is_object()) return Refuse("model.vocab", "not an object");
-    for (const auto& [text, id] : vocabulary.items()) {
-      file.vocabulary.push_back({text, 0});
-      QGPU_RETURN_IF_ERROR(ReadId("model.vocab", id, file.vocabulary.back().id));
-    }
-    return absl::OkStatus();
+  // The entries were taken while the file was parsed.
+  const auto check_vocabulary = [](const json& vocabulary) {
+    return vocabulary.is_object() ? absl::OkStatus() : Refuse("model.vocab", "not an object");
   };
-  const auto read_merges = [&](const json& merges) {
-    if (!merges.is_array()) return Refuse("model.merges", "not a list");
-    for (size_t i = 0; i < merges.size(); ++i) QGPU_RETURN_IF_ERROR(ReadMerge(merges[i], i, file));
-    return absl::OkStatus();
+  const auto check_merges = [](const json& merges) {
+    return merges.is_array() ? absl::OkStatus() : Refuse("model.merges", "not a list");
   };
   return Fields()
       .Must("type", {"BPE"})
@@ -211,8 +172,8 @@ absl::Status ReadModel(const json& value, TokenizerFile& file) {
       .Must("end_of_word_suffix", {nullptr, ""})
       .Must("byte_fallback", {false})
       .Flag("ignore_merges", file.ignore_merges)
-      .Read("vocab", read_vocabulary)
-      .Read("merges", read_merges)
+      .Read("vocab", check_vocabulary)
+      .Read("merges", check_merges)
       .Check("model", value);
 }
 
@@ -221,6 +182,10 @@ absl::Status ReadAddedTokens(const json& value, TokenizerFile& file) {
   for (size_t i = 0; i < value.size(); ++i) {
     const std::string place = fmt::format("added_tokens[{}]", i);
     AddedToken token;
+    const auto read_id = [&](const json& id) -> absl::Status {
+      QGPU_ASSIGN_OR_RETURN(token.id, TokenIdIn(place, id));
+      return absl::OkStatus();
+    };
     const auto read_content = [&](const json& content) {
       if (!content.is_string() || content.get_ref<const std::string&>().empty()) {
         return Refuse(place + ".content", "not a string with at least one character");
@@ -229,7 +194,7 @@ absl::Status ReadAddedTokens(const json& value, TokenizerFile& file) {
       return absl::OkStatus();
     };
     QGPU_RETURN_IF_ERROR(Fields()
-                             .Read("id", [&](const json& id) { return ReadId(place, id, token.id); })
+                             .Read("id", read_id)
                              .Read("content", read_content)
                              .Flag("special", token.special)
                              .Flag("normalized", token.normalized)
@@ -245,8 +210,11 @@ absl::Status ReadAddedTokens(const json& value, TokenizerFile& file) {
 }  // namespace
 
 absl::StatusOr<TokenizerFile> ReadTokenizerFile(std::string_view text) {
-  QGPU_ASSIGN_OR_RETURN(const json document, ParseUntrustedJson(text));
+  QGPU_ASSIGN_OR_RETURN(TokenizerJson parsed, ReadTokenizerJson(text));
+  const json& document = parsed.document;
   TokenizerFile file;
+  file.vocabulary = std::move(parsed.vocabulary);
+  file.merges = std::move(parsed.merges);
   const auto decoder = [](const json& value) { return ReadByteLevel("decoder", value, nullptr); };
   QGPU_RETURN_IF_ERROR(Fields()
                            .Must("version", {"1.0"})
