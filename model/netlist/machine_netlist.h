@@ -1,7 +1,7 @@
 // The default machine as a netlist. Entry: BuildMachineNetlist. The files follow the token through the layers:
 //   front.cc   what the token is, and the cells that say where the launch stands   (layers 0, 1)
-//   slot.cc    one instruction slot for four lanes, with multiplier or with shifter (layers 1 to 17)
-//   late.cc    lane records, pending results, and the next token                    (layers 17 to 21)
+//   slot*.cc   one instruction slot for four lanes, with multiplier or with shifter (layers 1 to 17)
+//   late*.cc   lane records, pending results, and the next token                    (layers 17 to 21)
 #pragma once
 
 #include <vector>
