@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::string_view kZeros = "zeros:";
 constexpr std::string_view kInOut = "inout:";
+constexpr std::string_view kBytes = "bytes:";
 
 std::string_view Trim(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t");
@@ -93,6 +94,21 @@ absl::StatusOr<KernelArgument> BindBuffer(const TypedArgument& argument) {
 
 absl::StatusOr<KernelArgument> BindOne(const TypedArgument& argument, const TypedParameter& parameter) {
   using Kind = TypedParameter::Kind;
+  const bool is_value = parameter.kind == Kind::kValue || parameter.kind == Kind::kStruct;
+  if (argument.is_raw) {
+    if (!is_value) return KernelArgument::RawBuffer("", argument.bytes);
+    if (argument.bytes.size() == static_cast<size_t>(parameter.bytes)) {
+      return KernelArgument::RawValue("", argument.bytes);
+    }
+    return ArgumentError(argument, fmt::format("{} bytes are given, parameter \"{}\" has {}", argument.bytes.size(),
+                                               parameter.name, parameter.bytes));
+  }
+  if (parameter.kind == Kind::kStruct) {
+    return ArgumentError(argument, fmt::format("parameter \"{}\" is a struct of {} bytes, passed by value; give them "
+                                               "as {}bytes: and {} hexadecimal digits, padding included",
+                                               parameter.name, parameter.bytes,
+                                               argument.name.empty() ? "" : argument.name + "=", 2 * parameter.bytes));
+  }
   if (parameter.kind == Kind::kPointer || (parameter.kind == Kind::kUnknown && argument.must_be_buffer)) {
     return BindBuffer(argument);
   }
@@ -136,6 +152,13 @@ absl::StatusOr<TypedArgument> ParseTypedArgument(const std::string& text) {
     }
     argument.is_output = argument.must_be_buffer = true;
     argument.values.resize(count.magnitude);
+    return argument;
+  }
+  if (ConsumePrefix(rest, kBytes)) {
+    absl::StatusOr<Bytes> bytes = FromHex(rest);
+    if (!bytes.ok()) return ArgumentError(argument, std::string(bytes.status().message()));
+    argument.bytes = *std::move(bytes);
+    argument.is_raw = true;
     return argument;
   }
   if (ConsumePrefix(rest, kInOut)) argument.is_output = argument.must_be_buffer = true;

@@ -6,6 +6,7 @@
 //   NAME=[7]          a buffer in any case; NAME= and NAME=[] are buffers of length zero
 //   NAME=zeros:N      an output buffer of N words that starts as zeros
 //   NAME=inout:1,2,3  a buffer with content that is an output as well
+//   NAME=bytes:0aff00 raw bytes, hexadecimal: what a struct parameter takes, or a buffer of bytes for a pointer
 //   1,2,3             the same forms without NAME=, by position
 #pragma once
 
@@ -30,6 +31,8 @@ struct TypedArgument {
   std::string text;  // as typed, for messages
   std::string name;  // empty: by position
   std::vector<TypedNumber> values;
+  Bytes bytes;                  // is_raw: instead of values
+  bool is_raw = false;          // bytes:
   bool must_be_buffer = false;  // brackets, zeros:, inout:, or not exactly one number
   bool is_output = false;
 };
@@ -39,7 +42,9 @@ inline constexpr uint64_t kMaxTypedWords = 1 << 20;
 
 // What the command line must know about a kernel's parameter.
 struct TypedParameter {
-  enum class Kind { kPointer, kValue, kUnknown };  // kUnknown (PTX without types): the form of the argument decides
+  // kStruct: passed by value, as raw bytes only. kUnknown (PTX without types): the form of the argument decides; raw
+  // bytes are a buffer.
+  enum class Kind { kPointer, kValue, kStruct, kUnknown };
   std::string name;
   Kind kind = Kind::kUnknown;
   int bytes = 8;
@@ -52,7 +57,8 @@ absl::StatusOr<TypedArgument> ParseTypedArgument(const std::string& text);
 absl::StatusOr<Dim3> ParseTypedDim3(const std::string& flag, const std::string& text);
 
 // The arguments in the order of the parameters, each with the parameter's name. kInvalidArgument for a name that is no
-// parameter, one given twice or missing, a list for a scalar parameter, and a number that does not fit.
+// parameter, one given twice or missing, a list for a scalar parameter, a number for a struct, and a number or raw
+// bytes that do not fit.
 absl::StatusOr<std::vector<KernelArgument>> BindArguments(const std::vector<TypedArgument>& arguments,
                                                           const std::vector<TypedParameter>& parameters);
 

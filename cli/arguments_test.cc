@@ -119,6 +119,32 @@ TEST(BindArguments, EdgesOfTheRanges) {
   EXPECT_EQ(Bind({"w=18446744073709551615"}, wide)[0].scalar, ~uint64_t{0});
 }
 
+TEST(BindArguments, StructsTakeTheirBytes) {
+  const std::vector<TypedParameter> parameters = {
+      {"p", Kind::kPointer, 8}, {"s", Kind::kStruct, 4}, {"n", Kind::kValue, 2}};
+  const auto bound = Bind({"p=bytes:0a0B0c", "s=bytes:0100 ffff", "n=bytes:feff"}, parameters);
+  EXPECT_EQ(bound[0].kind, KernelArgument::Kind::kBuffer);
+  EXPECT_THAT(bound[0].words, ElementsAre(0x0c0b0au));
+  EXPECT_EQ(bound[0].BufferBytes(), 3u);
+  EXPECT_EQ(bound[1].kind, KernelArgument::Kind::kScalar);
+  EXPECT_EQ(bound[1].name, "s");
+  EXPECT_TRUE(bound[1].is_raw);
+  EXPECT_THAT(bound[1].bytes, ElementsAre(1, 0, 0xff, 0xff));
+  EXPECT_THAT(bound[2].bytes, ElementsAre(0xfe, 0xff));
+  // A number may be what the struct's only member holds, or not: it is not guessed.
+  EXPECT_THAT(
+      BindError({"p=", "s=5", "n=1"}, parameters),
+      HasSubstr("--arg s=5: parameter \"s\" is a struct of 4 bytes, passed by value; give them as s=bytes: and 8 "
+                "hexadecimal digits"));
+  EXPECT_THAT(BindError({"p=", "s=1,2", "n=1"}, parameters), HasSubstr("\"s\" is a struct"));
+  EXPECT_THAT(BindError({"p=", "s=bytes:0102", "n=1"}, parameters),
+              HasSubstr("2 bytes are given, parameter \"s\" has 4"));
+  EXPECT_THAT(BindError({"p=", "s=bytes:01020304", "n=bytes:01"}, parameters), HasSubstr("\"n\" has 2"));
+  EXPECT_THAT(ParseError("s=bytes:012"), HasSubstr("--arg s=bytes:012: "));
+  const std::vector<TypedParameter> unknown = {{"p0", Kind::kUnknown, 8}};
+  EXPECT_EQ(Bind({"bytes:0102030405060708"}, unknown)[0].kind, KernelArgument::Kind::kBuffer);
+}
+
 TEST(BindArguments, ErrorsNameParameterAndRemedy) {
   EXPECT_THAT(BindError({"y=1,4294967296", "a=1"}, kSaxpy), HasSubstr("value 2 (4294967296) is not a 32-bit word"));
   EXPECT_THAT(BindError({"y=-2147483649", "a=1"}, kSaxpy), HasSubstr("value 1 (-2147483649)"));

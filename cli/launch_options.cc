@@ -44,7 +44,9 @@ absl::StatusOr<CompiledEntry> CompileEntry(const KernelSource& source, const std
   entry.entry = found->ptx_name;
   entry.kernel = found->name;
   for (const CompiledParameter& parameter : found->parameters) {
-    const auto kind = parameter.is_pointer ? TypedParameter::Kind::kPointer : TypedParameter::Kind::kValue;
+    const auto kind = parameter.is_pointer         ? TypedParameter::Kind::kPointer
+                      : parameter.type == "struct" ? TypedParameter::Kind::kStruct
+                                                   : TypedParameter::Kind::kValue;
     entry.parameters.push_back({parameter.name, kind, static_cast<int>(parameter.bytes)});
   }
   entry.ptx = std::move(compiled.ptx);
@@ -74,7 +76,9 @@ absl::StatusOr<CompiledEntry> ParseEntry(const KernelSource& source, const std::
   for (const ptx::Variable& parameter : found->parameters) {
     const int bytes = static_cast<int>(parameter.Bytes());
     // PTX does not say which 64-bit parameters are pointers.
-    const auto kind = bytes == 8 ? TypedParameter::Kind::kUnknown : TypedParameter::Kind::kValue;
+    const auto kind = !parameter.dimensions.empty() ? TypedParameter::Kind::kStruct
+                      : bytes == 8                  ? TypedParameter::Kind::kUnknown
+                                                    : TypedParameter::Kind::kValue;
     entry.parameters.push_back({parameter.name, kind, bytes});
   }
   return entry;
@@ -107,6 +111,14 @@ std::vector<TypedArgument> Assume(const std::vector<TypedArgument>& typed,
     if (given.contains(parameter.name)) continue;
     TypedArgument argument;
     argument.name = parameter.name;
+    if (parameter.kind == TypedParameter::Kind::kStruct) {
+      argument.is_raw = true;
+      argument.bytes.resize(static_cast<size_t>(parameter.bytes));
+      argument.text = fmt::format("{}=bytes:{}", parameter.name, ToHex(argument.bytes));
+      assumed.push_back("--arg " + argument.text);
+      more.push_back(std::move(argument));
+      continue;
+    }
     argument.must_be_buffer = parameter.kind != TypedParameter::Kind::kValue;
     argument.text = fmt::format("{}={}{}", parameter.name, argument.must_be_buffer ? "zeros:" : "", kAssumed);
     if (argument.must_be_buffer) {
@@ -143,9 +155,10 @@ void AddLaunchOptions(CLI::App& command, LaunchOptions& options) {
   command.add_option("file", options.file, "Kernel: a .cu or .ptx file")->required();
   CLI::Option* arguments =
       command
-          .add_option("--arg", options.arguments,
-                      "NAME=1,-2,0x10 or NAME=zeros:N (an output) or NAME=inout:1,2; once for each parameter, by "
-                      "position without NAME=")
+          .add_option(
+              "--arg", options.arguments,
+              "NAME=1,-2,0x10 or NAME=zeros:N (an output) or NAME=inout:1,2 or NAME=bytes:0aff (a struct); once for "
+              "each parameter, by position without NAME=")
           ->allow_extra_args(false);
   command
       .add_option("--launch", options.launch,

@@ -39,7 +39,8 @@ struct PreparedLaunch {
 enum class MissingArguments { kAreErrors, kAreAssumed };
 
 // Reads the file, finds the kernel and binds the arguments to its parameters. kInvalidArgument for what was typed,
-// otherwise as CompileKernel. Missing arguments may be assumed: 8 zero words for a pointer, 8 for a number.
+// otherwise as CompileKernel. Missing arguments may be assumed: 8 zero words for a pointer, 8 for a number,
+// zeros for a struct.
 absl::StatusOr<PreparedLaunch> PrepareLaunch(const LaunchOptions& options,
                                              MissingArguments missing = MissingArguments::kAreErrors);
 

@@ -36,16 +36,16 @@ KernelArgument KernelArgument::RawValue(std::string name, Bytes content) {
   return argument;
 }
 
-absl::StatusOr<Bytes> ScalarBytes(const KernelArgument& argument, size_t size) {
+absl::StatusOr<Bytes> ScalarBytes(const KernelArgument& argument, size_t size, bool is_aggregate) {
   if (argument.is_raw) {
     if (argument.bytes.size() == size) return argument.bytes;
     return absl::InvalidArgumentError(fmt::format("{}: {} bytes are given, the kernel's parameter has {}",
                                                   Called(argument), argument.bytes.size(), size));
   }
-  if (size > 8) {
+  if (is_aggregate || size > 8) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: the kernel's parameter has {} bytes, a number at most 8; give its bytes in a launch "
-                    "description",
+        fmt::format("{}: the kernel's parameter is a struct of {} bytes, not a number; give its bytes in a launch "
+                    "description: \"by_value\": true, \"bytes\": \"...\" (docs/formats/launch.md)",
                     Called(argument), size));
   }
   if (!Fits(argument.scalar, size)) {

@@ -75,8 +75,10 @@ absl::StatusOr<std::vector<KernelArgument>> OrderArguments(const std::vector<Ker
                                                            const std::vector<std::string>& parameter_names);
 
 // What a scalar argument gives a parameter of `size` bytes. A number must be the sign or zero extension of so many
-// bytes, and fills at most 8; raw bytes must be exactly as many. kInvalidArgument saying what does not fit.
-absl::StatusOr<Bytes> ScalarBytes(const KernelArgument& argument, size_t size);
+// bytes, at most 8, and the parameter a number too, not `is_aggregate`: which member of a struct a number would mean is
+// nobody's to guess. Raw bytes go to either, exactly as many as the parameter has. kInvalidArgument saying what does
+// not fit.
+absl::StatusOr<Bytes> ScalarBytes(const KernelArgument& argument, size_t size, bool is_aggregate);
 
 // Launch specifications as JSON, the form of suites, of the wire, of the store and of --launch. docs/formats/launch.md
 // describes it:

@@ -101,16 +101,22 @@ TEST(ScalarBytes, NumbersFitAndBytesAreAsMany) {
   KernelArgument number;
   number.name = "n";
   number.scalar = 0 - uint64_t{2};
-  EXPECT_THAT(ScalarBytes(number, 2).value(), ElementsAre(0xfe, 0xff));
-  EXPECT_THAT(ScalarBytes(number, 8).value(), ElementsAre(0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff));
+  EXPECT_THAT(ScalarBytes(number, 2, false).value(), ElementsAre(0xfe, 0xff));
+  EXPECT_THAT(ScalarBytes(number, 8, false).value(), ElementsAre(0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff));
   number.scalar = 255;
-  EXPECT_THAT(ScalarBytes(number, 1).value(), ElementsAre(0xff));
+  EXPECT_THAT(ScalarBytes(number, 1, false).value(), ElementsAre(0xff));
   number.scalar = 256;
-  EXPECT_THAT(std::string(ScalarBytes(number, 1).status().message()), HasSubstr("argument n: 256 does not fit the 1"));
-  EXPECT_THAT(std::string(ScalarBytes(number, 12).status().message()), HasSubstr("12 bytes, a number at most 8"));
+  EXPECT_THAT(std::string(ScalarBytes(number, 1, false).status().message()),
+              HasSubstr("argument n: 256 does not fit the 1"));
+  for (const size_t size : {4, 8, 12}) {
+    EXPECT_THAT(
+        std::string(ScalarBytes(number, size, true).status().message()),
+        HasSubstr(fmt::format("argument n: the kernel's parameter is a struct of {} bytes, not a number", size)));
+  }
   const KernelArgument raw = KernelArgument::RawValue("s", {1, 2, 3});
-  EXPECT_THAT(ScalarBytes(raw, 3).value(), ElementsAre(1, 2, 3));
-  EXPECT_THAT(std::string(ScalarBytes(raw, 4).status().message()), HasSubstr("3 bytes are given, the kernel's"));
+  EXPECT_THAT(ScalarBytes(raw, 3, false).value(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(ScalarBytes(raw, 3, true).value(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(std::string(ScalarBytes(raw, 4, true).status().message()), HasSubstr("3 bytes are given, the kernel's"));
 }
 
 TEST(Arena, RawBuffersTakeWholeWords) {

@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<Bytes>> ParameterContents(const ptx::Function& kernel
   for (size_t i = 0; i < arguments.size(); ++i) {
     const uint64_t size = kernel.parameters[i].Bytes();
     if (arguments[i].kind == KernelArgument::Kind::kScalar) {
-      QGPU_ASSIGN_OR_RETURN(Bytes bytes, ScalarBytes(arguments[i], size));
+      QGPU_ASSIGN_OR_RETURN(Bytes bytes, ScalarBytes(arguments[i], size, !kernel.parameters[i].dimensions.empty()));
       contents.push_back(std::move(bytes));
     } else if (size == 8) {
       contents.push_back(FromWords({arena.byte_address[i], 0}, 8));

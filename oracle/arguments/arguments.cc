@@ -27,7 +27,9 @@ absl::StatusOr<std::vector<KernelArgument>> InParameterOrder(const std::vector<K
 
 absl::StatusOr<std::vector<uint8_t>> ParameterBytes(size_t index, const KernelArgument& argument, uint64_t address,
                                                     const PtxParameter& parameter) {
-  if (argument.kind == KernelArgument::Kind::kScalar) return ScalarBytes(argument, parameter.bytes);
+  if (argument.kind == KernelArgument::Kind::kScalar) {
+    return ScalarBytes(argument, parameter.bytes, parameter.is_aggregate);
+  }
   if (parameter.bytes != 8 && parameter.bytes != 4) {
     return absl::InvalidArgumentError(fmt::format("argument {} is a buffer, but the parameter {} has {} bytes", index,
                                                   parameter.name, parameter.bytes));

@@ -15,6 +15,7 @@ namespace qgpu::native {
 struct PtxParameter {
   std::string name;
   uint32_t bytes = 0;
+  bool is_aggregate = false;  // a struct: .b8 name[bytes]
 };
 
 // The arguments in the kernel's order. They go to parameters by name where `names` (CUDA's, in order) is given,

@@ -38,18 +38,18 @@ std::string SpaceText(native::MemorySpace space) {
 
 std::vector<native::PtxParameter> Declared(const std::vector<native::ParameterSlot>& slots) {
   std::vector<native::PtxParameter> parameters;
-  for (const native::ParameterSlot& slot : slots) parameters.push_back({slot.name, slot.bytes});
+  for (const native::ParameterSlot& slot : slots) parameters.push_back({slot.name, slot.bytes, !slot.is_word});
   return parameters;
 }
 
 // The front of the parameter space.
 absl::StatusOr<std::vector<uint8_t>> ParameterSpace(const std::vector<KernelArgument>& arguments, const Arena& arena,
                                                     const std::vector<native::ParameterSlot>& slots) {
+  const std::vector<native::PtxParameter> parameters = Declared(slots);
   std::vector<uint8_t> space;
   for (size_t i = 0; i < slots.size(); ++i) {
-    QGPU_ASSIGN_OR_RETURN(
-        const std::vector<uint8_t> bytes,
-        native::ParameterBytes(i, arguments[i], arena.byte_address[i], {slots[i].name, slots[i].bytes}));
+    QGPU_ASSIGN_OR_RETURN(const std::vector<uint8_t> bytes,
+                          native::ParameterBytes(i, arguments[i], arena.byte_address[i], parameters[i]));
     space.resize(std::max<size_t>(space.size(), slots[i].offset + bytes.size()));
     std::copy(bytes.begin(), bytes.end(), space.begin() + slots[i].offset);
   }

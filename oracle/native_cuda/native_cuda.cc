@@ -272,7 +272,7 @@ void Launcher::Finish() {
 std::vector<native::PtxParameter> Parameters(const ptx::Function& kernel) {
   std::vector<native::PtxParameter> parameters;
   for (const ptx::Variable& parameter : kernel.parameters) {
-    parameters.push_back({parameter.name, static_cast<uint32_t>(parameter.Bytes())});
+    parameters.push_back({parameter.name, static_cast<uint32_t>(parameter.Bytes()), !parameter.dimensions.empty()});
   }
   return parameters;
 }
