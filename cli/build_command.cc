@@ -10,10 +10,10 @@
 #include "cli/base_build.h"
 #include "cli/commands.h"
 #include "common/file.h"
+#include "common/json_text.h"
 #include "model/base/inspect.h"
 #include "model/base/random_base.h"
 #include "model/weights/build_circuit.h"
-#include "nlohmann/json.hpp"
 
 namespace qgpu {
 namespace {
@@ -102,7 +102,7 @@ std::string ModelNote(const std::string& base, const std::string& circuit_hash, 
       {"base_hidden", base_hidden},
       {"base", base.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(base)},
   };
-  return note.dump(2) + "\n";
+  return JsonText(note, 2) + "\n";
 }
 
 // To a file where `out` is one or is named like one (.bin), otherwise into a folder, which is made.
@@ -134,7 +134,7 @@ absl::StatusOr<ExitCode> Build(const BuildOptions& options) {
   if (options.json) {
     nlohmann::ordered_json json = ReportToJson(built, hash, bytes.size());
     if (with_base) json["dense_form"] = DenseToJson(with_base->dense);
-    text = json.dump() + "\n";
+    text = JsonText(json) + "\n";
   } else {
     text = FormatReport(built, hash, bytes.size()) + (with_base ? DescribeDenseForm(*with_base) : "");
   }

@@ -15,9 +15,9 @@
 #include <sstream>
 #include <thread>
 
+#include "common/json_text.h"
 #include "common/version.h"
 #include "fmt/format.h"
-#include "nlohmann/json.hpp"
 #include "oracle/native_cuda/cuda_driver.h"
 
 namespace qgpu {
@@ -217,7 +217,7 @@ std::string FindingsToJson(const std::vector<Finding>& findings) {
                     {"detail", finding.detail},
                     {"remedy", finding.remedy}});
   }
-  return nlohmann::json{{"schema_version", 1}, {"can_run", CanRun(findings)}, {"findings", list}}.dump(2) + "\n";
+  return JsonText(nlohmann::json{{"schema_version", 1}, {"can_run", CanRun(findings)}, {"findings", list}}, 2) + "\n";
 }
 
 bool CanRun(const std::vector<Finding>& findings) {

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 class DoctorTest : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = testing::TempDir() + "/doctor's machine";  // a quote and a blank, as folders may have
+    root_ = testing::TempDir() + "/doctor's \xff machine";  // a quote, a blank and no UTF-8, as folders may have
     fs::remove_all(root_);
     fs::create_directories(root_ + "/bin");
     places_.search_path = root_ + "/nowhere:" + root_ + "/bin";

@@ -6,8 +6,8 @@
 
 #include "cli/base_build.h"
 #include "cli/commands.h"
+#include "common/json_text.h"
 #include "model/base/inspect.h"
-#include "nlohmann/json.hpp"
 
 namespace qgpu {
 namespace {
@@ -108,7 +108,7 @@ absl::StatusOr<ExitCode> Inspect(const InspectCommandOptions& options) {
   if (options.json) {
     ordered_json json = ReportToJson(report);
     json["build"] = {{"accepted", verdict.accepted}, {"message", verdict.text}};
-    std::printf("%s\n", json.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
+    std::printf("%s\n", JsonText(json).c_str());
   } else {
     std::printf("%s\nqgpu build --base %s %s\n%s", FormatReport(report).c_str(), options.directory.c_str(),
                 verdict.accepted ? "accepts it" : "refuses it:", verdict.text.c_str());

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "common/file.h"
-#include "nlohmann/json.hpp"
+#include "common/json_text.h"
 
 namespace qgpu {
 namespace {
@@ -34,7 +34,8 @@ std::vector<ShownBuffer> Outputs(const PreparedLaunch& launch, const LaunchResul
 
 std::string FormatResult(const PreparedLaunch& launch, const LaunchResult& result) {
   std::string text;
-  for (const ShownBuffer& output : Outputs(launch, result)) {
+  const bool is_whole = result.end == LaunchEnd::kDone && result.fault.ok();
+  for (const ShownBuffer& output : is_whole ? Outputs(launch, result) : std::vector<ShownBuffer>()) {
     text += output.name + " =";
     if (output.is_raw) text += " bytes " + ToHex(output.bytes);
     if (!output.is_raw) {
@@ -71,7 +72,7 @@ std::string ResultToJson(const PreparedLaunch& launch, const LaunchResult& resul
     json["mismatches"] = result.check->mismatches;
     if (!result.check->first.empty()) json["first_mismatch"] = result.check->first;
   }
-  return json.dump() + "\n";
+  return JsonText(json) + "\n";
 }
 
 absl::Status WriteOutputs(const std::string& path, const PreparedLaunch& launch, const LaunchResult& result) {

@@ -41,8 +41,8 @@ struct ShownBuffer {
 
 std::vector<ShownBuffer> Outputs(const PreparedLaunch& launch, const LaunchResult& result);
 
-// Output buffers one a line, "out = 5 7 9" or "out = bytes 0a0b0c", then tokens, passes and check. Words are shown as
-// signed numbers.
+// Output buffers one a line, "out = 5 7 9" or "out = bytes 0a0b0c", where the launch came to its end, then tokens,
+// passes and check in any case. Words are shown as signed numbers.
 std::string FormatResult(const PreparedLaunch& launch, const LaunchResult& result);
 
 // {"schema_version": 1, "kernel": ..., "engine": ..., "end": "done", "outputs": {"out": [5, 7, 9]}, "tokens": 20, ...};

@@ -49,6 +49,18 @@ TEST(FormatResult, ShowsEveryBufferWhereNoneIsDeclared) {
   EXPECT_EQ(FormatResult(launch, result), "a = 1 2 3\nout = 32 -1\n");
 }
 
+TEST(FormatResult, CountsWhateverTheEnd) {
+  const std::string counts = "tokens 3\npasses 2\nchecked 3 positions, 0 mismatches\n";
+  for (const LaunchEnd end : {LaunchEnd::kTrap, LaunchEnd::kBudget}) {
+    LaunchResult result = MakeResult();
+    result.end = end;
+    EXPECT_EQ(FormatResult(MakeLaunch(), result), counts) << "no outputs: they may be half written";
+  }
+  LaunchResult result = MakeResult();
+  result.fault = absl::DataLossError("position 2: text");
+  EXPECT_EQ(FormatResult(MakeLaunch(), result), counts);
+}
+
 TEST(FormatResult, ShowsRawOutputsAsBytes) {
   PreparedLaunch launch = MakeLaunch();
   launch.spec.arguments[2] = KernelArgument::RawBuffer("out", {0, 0, 0, 0, 0, 0, 0});
@@ -85,6 +97,13 @@ TEST(ResultToJson, SaysTheSame) {
   EXPECT_EQ(json["positions_checked"], 3);
   EXPECT_EQ(json["mismatches"], 0);
   EXPECT_FALSE(json.contains("message"));
+}
+
+TEST(ResultToJson, IsValidWhateverTheNamesHold) {
+  LaunchResult result = MakeResult();
+  result.end = LaunchEnd::kTrap;
+  result.message = "misaligned address, k\xff.cu:4";
+  EXPECT_EQ(nlohmann::json::parse(ResultToJson(MakeLaunch(), result))["message"], "misaligned address, k\ufffd.cu:4");
 }
 
 TEST(ResultStatus, WrongAnswersAreErrors) {

@@ -20,7 +20,7 @@ absl::StatusOr<ExitCode> Run(const RunOptions& options) {
   QGPU_ASSIGN_OR_RETURN(const LaunchResult result, RunOnEngine(launch, options.engine));
   if (options.json) {
     std::fputs(ResultToJson(launch, result).c_str(), stdout);
-  } else if (result.end == LaunchEnd::kDone && result.fault.ok()) {
+  } else {
     std::fputs(FormatResult(launch, result).c_str(), stdout);
   }
   QGPU_RETURN_IF_ERROR(ResultStatus(result));
