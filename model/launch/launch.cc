@@ -51,27 +51,20 @@ absl::Status Decode(Executor& executor, int32_t next, int64_t token_budget, cons
   }
 }
 
-}  // namespace
-
-std::string FormatId(int32_t id) {
-  if (id < 0) return fmt::format("text id {}", -1 - static_cast<int64_t>(id));
-  const absl::StatusOr<Token> token = TokenFromId(id);
-  return token.ok() ? FormatToken(*token) : fmt::format("id {}", id);
-}
-
-absl::StatusOr<ModelRun> RunLaunch(Executor& executor, const Circuit& circuit, const std::vector<Token>& host_tokens,
-                                   int64_t token_budget, const OnToken& on_token) {
+absl::Status CheckLaunch(const Circuit& circuit, const std::vector<Token>& host_tokens, int64_t token_budget) {
   if (circuit.embedding.rows != MachineVocabularySize()) {
     return absl::FailedPreconditionError(fmt::format("the circuit has {} machine ids, this program's machine {}",
                                                      circuit.embedding.rows, MachineVocabularySize()));
   }
   if (host_tokens.empty()) return absl::InvalidArgumentError("a launch needs host tokens");
-  if (token_budget < 1) {
-    return absl::InvalidArgumentError(fmt::format("a token budget of {}; at least 1 is needed", token_budget));
-  }
+  if (token_budget >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("a token budget of {}; at least 1 is needed", token_budget));
+}
+
+absl::StatusOr<ModelRun> Run(Executor& executor, const Circuit& circuit, const std::vector<Token>& host_tokens,
+                             int64_t token_budget, const OnToken& on_token) {
   ModelRun run;
   run.host_tokens = static_cast<int64_t>(host_tokens.size());
-  executor.Reset();
   auto start = std::chrono::steady_clock::now();
   QGPU_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, executor.Feed(Ids(host_tokens)));
   run.prefill_ns = ElapsedNs(start);
@@ -84,6 +77,33 @@ absl::StatusOr<ModelRun> RunLaunch(Executor& executor, const Circuit& circuit, c
   if (!read.ok() && !absl::IsDataLoss(read)) return read;
   run.fault.Update(read);
   return run;
+}
+
+}  // namespace
+
+std::string FormatId(int32_t id) {
+  if (id < 0) return fmt::format("text id {}", -1 - static_cast<int64_t>(id));
+  const absl::StatusOr<Token> token = TokenFromId(id);
+  return token.ok() ? FormatToken(*token) : fmt::format("id {}", id);
+}
+
+absl::StatusOr<ModelRun> RunLaunch(Executor& executor, const Circuit& circuit, const std::vector<Token>& host_tokens,
+                                   int64_t token_budget, const OnToken& on_token) {
+  QGPU_RETURN_IF_ERROR(CheckLaunch(circuit, host_tokens, token_budget));
+  executor.Reset();
+  return Run(executor, circuit, host_tokens, token_budget, on_token);
+}
+
+absl::StatusOr<ModelRun> RunLaunchWithoutReset(Executor& executor, const Circuit& circuit,
+                                               const std::vector<Token>& host_tokens, int64_t token_budget,
+                                               const OnToken& on_token) {
+  QGPU_RETURN_IF_ERROR(CheckLaunch(circuit, host_tokens, token_budget));
+  if (host_tokens[0].kind != TokenKind::kReset) {
+    return absl::InvalidArgumentError(
+        fmt::format("the launch begins with {}; after other tokens it has to begin with {}, which clears the machine",
+                    FormatToken(host_tokens[0]), TokenKindName(TokenKind::kReset)));
+  }
+  return Run(executor, circuit, host_tokens, token_budget, on_token);
 }
 
 absl::StatusOr<std::vector<int32_t>> TeacherForced(Executor& executor, const std::vector<Token>& tokens) {

@@ -49,6 +49,13 @@ using OnToken = std::function<bool(int32_t id)>;
 absl::StatusOr<ModelRun> RunLaunch(Executor& executor, const Circuit& circuit, const std::vector<Token>& host_tokens,
                                    int64_t token_budget, const OnToken& on_token = nullptr);
 
+// The same after all that the executor was fed before, text or launches: nothing is reset but the machine, by the first
+// of `host_tokens`, which has to be RESET (kInvalidArgument). Trace and state are those of RunLaunch. The last token
+// written has not been fed.
+absl::StatusOr<ModelRun> RunLaunchWithoutReset(Executor& executor, const Circuit& circuit,
+                                               const std::vector<Token>& host_tokens, int64_t token_budget,
+                                               const OnToken& on_token = nullptr);
+
 // Memory, registers and context from the recurrent state as it is now. kDataLoss naming the cell, row and bit that is
 // neither 0 nor 1 nor unwritten; kFailedPrecondition for missing or misshapen cells.
 absl::Status ReadCells(Executor& executor, const Circuit& circuit, MachineState& state, PassContext& context);

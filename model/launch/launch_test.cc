@@ -206,6 +206,26 @@ TEST(RunLaunch, ErrorsOfCallerAndExecutor) {
   EXPECT_EQ(RunLaunch(stage.puppet, stage.circuit, stage.host, 10).status(), stage.puppet.error);
 }
 
+TEST(RunLaunch, GoesOnAfterWhatWasFedBeforeWhereItMayNotReset) {
+  Stage stage(Elevens());
+  ASSERT_TRUE(stage.puppet.Feed(std::vector<int32_t>{7, 8, 9}).ok());
+  stage.puppet.prompt += 3;
+  const auto run = RunLaunchWithoutReset(stage.puppet, stage.circuit, stage.host, 1000);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->tokens, stage.expected.tokens);
+  EXPECT_TRUE(run->state == stage.expected.state);
+  std::vector<int32_t> fed = {7, 8, 9};
+  for (const Token token : stage.host) fed.push_back(TokenToId(token));
+  fed.insert(fed.end(), run->ids.begin(), run->ids.end() - 1);
+  EXPECT_EQ(stage.puppet.fed, fed);
+  const std::vector<Token> without(stage.host.begin() + 1, stage.host.end());
+  const absl::Status refused = RunLaunchWithoutReset(stage.puppet, stage.circuit, without, 1000).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("has to begin with RESET"));
+  EXPECT_EQ(stage.puppet.fed, fed) << "nothing is fed";
+  EXPECT_TRUE(absl::IsInvalidArgument(RunLaunchWithoutReset(stage.puppet, stage.circuit, {}, 10).status()));
+}
+
 TEST(ReadCells, UnclearBitsAreErrorsThatNameTheCell) {
   const auto fault = [](int dim, float on, float off) {
     Stage stage(Elevens());

@@ -40,4 +40,15 @@ absl::StatusOr<std::unique_ptr<TextModel>> LoadMergedTextModel(const Circuit& ci
                                                                const std::string& base_directory, DataType type,
                                                                const std::string& device = "cpu");
 
+// Both of the above on one model: each goes on after everything that was fed to either, and Reset of either resets
+// both. Where there is text, text and machine tokens together may have as many positions as the base has
+// (max_position_embeddings): kInvalidArgument before anything is fed. Errors as MakeTorchExecutor.
+struct DenseModel {
+  std::unique_ptr<Executor> machine;
+  std::unique_ptr<TextModel> text;
+  int64_t first_machine_token = 0;  // in the text's vocabulary
+};
+absl::StatusOr<DenseModel> LoadDenseModel(const Circuit& circuit, const std::string& base_directory, DataType type,
+                                          const std::string& device = "cpu");
+
 }  // namespace qgpu

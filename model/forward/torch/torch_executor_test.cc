@@ -174,6 +174,53 @@ TEST(TorchExecutor, LayersWithoutHeadsOrNeuronsPassTheResidualOn) {
   }
 }
 
+// Machine tokens and text on one model: the machine takes no notice of the text, both count as positions.
+TEST(TorchExecutor, OneDenseModelRunsBothMachineTokensAndText) {
+  const Circuit circuit = WithFreeTextFlag(MakeDigitalCircuit({.layers = 2, .base_hidden = 65, .bits = 24}, 6));
+  ModelShape shape = SmallBaseShape(circuit.base_hidden);
+  shape.max_positions = 400;
+  const std::string base = WriteTestBase(shape);
+  SplitMix64 random(7);
+  std::vector<int32_t> ids(150);
+  for (int32_t& id : ids) id = static_cast<int32_t>(random.Below(64));
+  ids[0] = 0;  // clears every cell
+  std::vector<int64_t> text(90);
+  for (int64_t& id : text) id = static_cast<int64_t>(random.Below(300));
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    SCOPED_TRACE(DataTypeName(type));
+    DenseModel model = LoadDenseModel(circuit, base, type).value();
+    EXPECT_EQ(model.first_machine_token, 300);
+    const std::vector<int32_t> expected = model.machine->Feed(ids).value();
+    const std::vector<float> state = model.machine->ReadState(1, 0).value();
+    const std::vector<float> after = model.text->Logits(text).value();
+    EXPECT_EQ(model.machine->Feed(ids).value(), expected) << "after text and machine tokens";
+    EXPECT_EQ(model.machine->ReadState(1, 0).value(), state);
+
+    model.text->Reset();  // both
+    const std::vector<float> alone = model.text->Logits(text).value();
+    EXPECT_NE(after, alone);
+    model.machine->Reset();
+    const std::vector<float> next = model.text->NextLogits(text).value();
+    ASSERT_EQ(next.size(), static_cast<size_t>(model.text->vocabulary()));
+    for (size_t i = 0; i < next.size(); ++i) {
+      ASSERT_NEAR(next[i], alone[alone.size() - next.size() + i], type == DataType::kFloat32 ? 1e-4 : 0.1);
+    }
+    EXPECT_EQ(alone, LoadMergedTextModel(circuit, base, type).value()->Logits(text).value());
+    EXPECT_EQ(model.machine->Feed(ids).value(), expected) << "after text";
+    EXPECT_EQ(model.machine->ReadState(1, 0).value(), state);
+    const auto full = model.machine->Feed(std::vector<int32_t>(161, 5));
+    EXPECT_THAT(std::string(full.status().message()), HasSubstr("401 positions are more than the model's 400"));
+    EXPECT_TRUE(model.text->Logits(text).ok());
+    EXPECT_TRUE(model.text->Logits(std::span(text).first(70)).ok());
+    EXPECT_TRUE(absl::IsInvalidArgument(model.text->Logits(std::span(text).first(1)).status()));
+    model.machine->Reset();
+    EXPECT_EQ(model.text->Logits(text).value(), alone);
+    model.machine->Reset();
+    EXPECT_TRUE(model.machine->Feed(std::vector<int32_t>(401, 5)).ok()) << "a launch alone";
+    EXPECT_TRUE(absl::IsInvalidArgument(model.text->Logits(text).status()));
+  }
+}
+
 TEST(TorchExecutor, RefusesWhatItCannotRun) {
   const Circuit circuit = WithFreeTextFlag(MakeDigitalCircuit({.layers = 1, .base_hidden = 65}, 1));
   const auto error = [&](const Circuit& c, const std::string& base, DataType type, const std::string& device) {
