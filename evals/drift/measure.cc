@@ -1,6 +1,7 @@
 #include "evals/drift/measure.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -24,6 +25,10 @@ std::vector<TextModel*> Distinct(const DriftModels& models) {
     if (model && std::find(distinct.begin(), distinct.end(), model) == distinct.end()) distinct.push_back(model);
   }
   return distinct;
+}
+
+int64_t ElapsedNs(std::chrono::steady_clock::time_point since) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - since).count();
 }
 
 // Logits of one chunk, by model.
@@ -140,8 +145,8 @@ absl::Status DriftMeasurement::Save(const std::string& path) const {
 
 DriftMeasurement::Place DriftMeasurement::NextPlace() const {
   for (size_t text = 0; text < texts_.size(); ++text) {
-    const int64_t rows = drift_.Rows(texts_[text].name);
-    if (rows < PositionsOf(text)) return {text, rows};
+    const int64_t known = drift_.Rows(texts_[text].name) + (text == 0 ? skipped_ : 0);
+    if (known < PositionsOf(text)) return {text, known};
   }
   return {texts_.size(), 0};
 }
@@ -149,7 +154,7 @@ DriftMeasurement::Place DriftMeasurement::NextPlace() const {
 bool DriftMeasurement::complete() const { return NextPlace().text == texts_.size(); }
 
 int64_t DriftMeasurement::positions_done() const {
-  int64_t done = 0;
+  int64_t done = skipped_;
   for (const DriftTokens& text : texts_) done += drift_.Rows(text.name);
   return done;
 }
@@ -160,19 +165,45 @@ int64_t DriftMeasurement::positions() const {
   return all;
 }
 
+void DriftMeasurement::FollowLaunch(std::vector<int64_t> merged_ids) {
+  beginning_ = nullptr;
+  if (merged_ids.empty()) return;
+  beginning_ = [ids = std::move(merged_ids)](TextModel& merged) {
+    return merged.StreamLogits(ids, [](std::span<const float>) { return absl::OkStatus(); });
+  };
+}
+
+absl::Status DriftMeasurement::CheckNotCancelled() const {
+  return is_cancelled_ && is_cancelled_() ? absl::CancelledError("the measurement was stopped") : absl::OkStatus();
+}
+
 absl::Status DriftMeasurement::Prepare(const DriftModels& models, const Place& place) {
   if (fed_text_ == static_cast<int64_t>(place.text) && fed_positions_ == place.position) return absl::OkStatus();
   const std::vector<int64_t>& ids = texts_[place.text].ids;
-  const auto ignore = [](std::span<const float>) { return absl::OkStatus(); };
   for (TextModel* model : Distinct(models)) {
     model->Reset();
-    if (model == models.merged && !launch_.empty()) QGPU_RETURN_IF_ERROR(model->StreamLogits(launch_, ignore));
+    if (model == models.merged && beginning_) QGPU_RETURN_IF_ERROR(beginning_(*model));
     for (int64_t at = 0; at < place.position; at += chunk_) {
       const int64_t count = std::min(chunk_, place.position - at);
-      QGPU_RETURN_IF_ERROR(model->StreamLogits(std::span<const int64_t>(ids).subspan(at, count), ignore));
+      QGPU_RETURN_IF_ERROR(CheckNotCancelled());
+      const auto start = std::chrono::steady_clock::now();
+      QGPU_RETURN_IF_ERROR(model->StreamLogits(std::span<const int64_t>(ids).subspan(at, count),
+                                               [](std::span<const float>) { return absl::OkStatus(); }));
+      feed_ns_ += ElapsedNs(start);
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> DriftMeasurement::Feed(TextModel& model, std::span<const int64_t> ids) {
+  QGPU_RETURN_IF_ERROR(CheckNotCancelled());
+  const auto start = std::chrono::steady_clock::now();
+  auto rows = model.Logits(ids);
+  feed_ns_ += ElapsedNs(start);
+  if (rows.ok() && rows->size() != ids.size() * static_cast<size_t>(model.vocabulary())) {
+    return absl::InternalError("a model gave another number of logits");
+  }
+  return rows;
 }
 
 absl::Status DriftMeasurement::RunChunk(const DriftModels& models) {
@@ -186,11 +217,8 @@ absl::Status DriftMeasurement::RunChunk(const DriftModels& models) {
 
   ChunkLogits logits;
   for (TextModel* model : Distinct(models)) {
-    auto rows = model->Logits(std::span<const int64_t>(text.ids).subspan(place.position, count));
+    auto rows = Feed(*model, std::span<const int64_t>(text.ids).subspan(place.position, count));
     if (!rows.ok()) return AtPosition(rows.status(), text.name, place.position);
-    if (rows->size() != static_cast<size_t>(count * model->vocabulary())) {
-      return AtPosition(absl::InternalError("a model gave another number of logits"), text.name, place.position);
-    }
     logits.rows[model] = *std::move(rows);
   }
   QGPU_ASSIGN_OR_RETURN(const DriftStatistics drift,

@@ -125,6 +125,45 @@ TEST_F(Measure, ALaunchIsFedToTheMergedModelAloneBeforeEveryText) {
   EXPECT_EQ(after.noise_floor().ToJson().dump(), plain.noise_floor().ToJson().dump());
 }
 
+TEST_F(Measure, RowsThatAreKnownElsewhereAreFedInTheSamePiecesAllTheSame) {
+  const std::vector<DriftTokens> one = {Texts()[0]};
+  const int64_t chunk = 3, positions = static_cast<int64_t>(one[0].ids.size()) - 1;
+  DriftMeasurement whole({}, one, chunk);
+  Finish(whole);
+  const std::vector<RowDrift> expected = whole.drift().texts()[0].rows;
+  for (int64_t first = chunk; first < positions; first += chunk) {
+    DriftMeasurement rest({}, one, chunk);
+    rest.SkipTo(first);
+    EXPECT_EQ(rest.positions_done(), first);
+    base_.fed = 0;
+    Finish(rest);
+    EXPECT_EQ(base_.fed, positions);
+    const TextDrift& part = rest.drift().texts()[0];
+    EXPECT_EQ(part.first_position, first);
+    ASSERT_EQ(part.rows.size(), static_cast<size_t>(positions - first));
+    for (size_t i = 0; i < part.rows.size(); ++i) EXPECT_EQ(part.rows[i].kl, expected[first + i].kl);
+  }
+  DriftMeasurement none({}, one, chunk);
+  none.SkipTo(positions);
+  EXPECT_TRUE(none.complete());
+}
+
+TEST_F(Measure, StopsBeforeTheNextForwardPass) {
+  DriftMeasurement measurement = Fresh();
+  bool stop = false;
+  measurement.StopWhen([&stop] { return stop; });
+  ASSERT_TRUE(measurement.RunChunk(Models()).ok());
+  const int fed = base_.fed;
+  stop = true;
+  EXPECT_TRUE(absl::IsCancelled(measurement.RunChunk(Models())));
+  EXPECT_EQ(base_.fed, fed);
+  stop = false;
+  DriftMeasurement whole = Fresh();
+  Finish(measurement);
+  Finish(whole);
+  EXPECT_EQ(Numbers(measurement), Numbers(whole));
+}
+
 TEST_F(Measure, TheFileOfACompleteRunHasItsSummary) {
   DriftMeasurement measurement = Fresh();
   ASSERT_TRUE(measurement.RunChunk(Models()).ok());

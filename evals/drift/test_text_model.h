@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/prng.h"
-#include "model/forward/torch/torch_executor.h"
+#include "model/forward/text_model.h"
 
 namespace qgpu {
 
