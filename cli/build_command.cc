@@ -7,12 +7,12 @@
 #include <optional>
 #include <string>
 
-#include "cli/base_build.h"
 #include "cli/commands.h"
 #include "common/file.h"
 #include "common/json_text.h"
 #include "model/base/inspect.h"
 #include "model/base/random_base.h"
+#include "model/merge/base_build.h"
 #include "model/weights/build_circuit.h"
 
 namespace qgpu {

@@ -9,7 +9,6 @@
 
 #include "cli/commands.h"
 #ifdef QGPU_HAS_DRIFT  // with libtorch and evals/
-#include "cli/base_build.h"
 #include "cli/launch_options.h"
 #include "cli/model_engine.h"
 #include "common/sha256.h"
@@ -20,6 +19,7 @@
 #include "model/base/file_hash.h"
 #include "model/base/random_base.h"
 #include "model/forward/torch/torch_executor.h"
+#include "model/merge/base_build.h"
 #endif
 #include "cli/circuit_option.h"
 

@@ -9,12 +9,12 @@
 #include <string>
 #include <utility>
 
-#include "cli/base_build.h"
 #include "cli/circuit_option.h"
 #include "cli/commands.h"
 #include "cli/model_engine.h"
 #include "machine/isa/token.h"
 #include "model/base/random_base.h"
+#include "model/merge/base_build.h"
 #include "model/merge/export.h"
 
 namespace qgpu {

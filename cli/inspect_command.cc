@@ -4,10 +4,10 @@
 #include <memory>
 #include <string>
 
-#include "cli/base_build.h"
 #include "cli/commands.h"
 #include "common/json_text.h"
 #include "model/base/inspect.h"
+#include "model/merge/base_build.h"
 
 namespace qgpu {
 namespace {

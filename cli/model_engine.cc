@@ -1,6 +1,5 @@
 #include "cli/model_engine.h"
 
-#include <filesystem>
 #include <utility>
 
 #include "cli/circuit_option.h"
@@ -51,15 +50,6 @@ CheckSummary Summarize(const CheckReport& report) {
 }
 
 }  // namespace
-
-std::string BaseCacheDirectory() {
-  for (const auto& [variable, below] :
-       {std::pair{"QGPU_CACHE", ""}, {"XDG_CACHE_HOME", "/qgpu"}, {"HOME", "/.cache/qgpu"}}) {
-    const char* value = std::getenv(variable);
-    if (value != nullptr && *value != '\0') return std::string(value) + below;
-  }
-  return (std::filesystem::temp_directory_path() / "qgpu").string();
-}
 
 absl::StatusOr<LaunchResult> RunModel(const PreparedLaunch& launch, const LoweredKernel& lowered,
                                       const EngineOptions& options) {

@@ -12,9 +12,6 @@ namespace qgpu {
 absl::StatusOr<LaunchResult> RunModel(const PreparedLaunch& launch, const LoweredKernel& lowered,
                                       const EngineOptions& options);
 
-// Where the embedded base is kept once it was made: $QGPU_CACHE, else qgpu in the user's cache folder.
-std::string BaseCacheDirectory();
-
 // A machine's run as a result: arena, end and message.
 LaunchResult ResultOfMachine(const PreparedLaunch& launch, const LoweredKernel& lowered, MachineRun run);
 

@@ -1,4 +1,4 @@
-// qgpu-worker: hosts a model and runs launches on it.
+// qgpu-worker: hosts a model, runs launches on it, and has conversations and measures drift with it.
 #include <cstdio>
 
 #include "common/command_line.h"
@@ -10,13 +10,14 @@
 
 int main(int argc, char** argv) {
   using namespace qgpu;
-  CLI::App app{"qgpu-worker: hosts a model and runs launches on it, for qgpu-coordinator."};
+  CLI::App app{"qgpu-worker: hosts a merged model for launches, text and drift, for qgpu-coordinator."};
   app.set_version_flag("--version", [] { return VersionText("qgpu-worker", DefaultCircuitPath()); });
   ServerOptions server;
   AddServerFlags(app, server);
   ModelOptions model;
   model.circuit = DefaultCircuitPath();
-  app.add_option("--circuit", model.circuit, "circuit file")->envname("QGPU_CIRCUIT")->capture_default_str();
+  CLI::Option* circuit =
+      app.add_option("--circuit", model.circuit, "circuit file")->envname("QGPU_CIRCUIT")->capture_default_str();
   app.add_option("--executor", model.executor, "who does the arithmetic")
       ->check(CLI::IsMember({"sparse", "torch"}))
       ->capture_default_str();
@@ -26,18 +27,21 @@ int main(int argc, char** argv) {
   app.add_option("--dtype", model.data_type, "data type of the model")
       ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->capture_default_str();
-  app.add_option("--base", model.base, "folder of the base model, for --form dense");
+  app.add_option(
+      "--base", model.base,
+      "folder of the base model (default: the embedded one); its circuit is built where --circuit is not given");
   app.add_option("--device", model.device, "torch: cpu, cuda, mps")->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return EndOfParse("qgpu-worker", app, error);
   }
-  const auto runner = MakeModelRunner(model);
-  if (!runner.ok()) {
-    std::fprintf(stderr, "qgpu-worker: %s\n", std::string(runner.status().message()).c_str());
-    return ExitCodeFor(runner.status());
+  model.circuit_is_given = circuit->count() > 0;
+  const auto host = MakeModelHost(model);
+  if (!host.ok()) {
+    std::fprintf(stderr, "qgpu-worker: %s\n", std::string(host.status().message()).c_str());
+    return ExitCodeFor(host.status());
   }
-  const auto service = MakeWorkerService(**runner);
+  const auto service = MakeWorkerService(*host->launches, "qgpu-worker", host->text.get(), host->no_text);
   return ServeUntilStopped("qgpu-worker", server, {service.get()});
 }

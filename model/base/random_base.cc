@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "common/file.h"
 #include "common/prng.h"
@@ -105,6 +107,15 @@ absl::Status WriteRandomBase(const std::string& directory, const ModelShape& sha
   QGPU_RETURN_IF_ERROR(WriteFileAtomically(directory + "/generation_config.json",
                                            fmt::format("{{\n  \"eos_token_id\": {}\n}}\n", kByteTokenizerEndOfText)));
   return WriteFileAtomically(directory + "/config.json", ModelShapeToConfig(shape, type_name, kByteTokenizerEndOfText));
+}
+
+std::string BaseCacheDirectory() {
+  for (const auto& [variable, below] :
+       {std::pair{"QGPU_CACHE", ""}, {"XDG_CACHE_HOME", "/qgpu"}, {"HOME", "/.cache/qgpu"}}) {
+    const char* value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') return std::string(value) + below;
+  }
+  return (std::filesystem::temp_directory_path() / "qgpu").string();
 }
 
 absl::StatusOr<std::string> EmbeddedBase(const std::string& cache_directory) {

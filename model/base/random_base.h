@@ -20,6 +20,8 @@ inline constexpr uint64_t kEmbeddedBaseSeed = 20250;
 absl::Status WriteRandomBase(const std::string& directory, const ModelShape& shape, uint64_t seed,
                              StoredType type = StoredType::kBFloat16);
 
+// Where the embedded base is kept once it was made: $QGPU_CACHE, else qgpu in the user's cache folder.
+std::string BaseCacheDirectory();
 // The embedded base's directory: written by WriteRandomBase under `cache_directory` on first use (complete or not at
 // all, also when several processes start at once), found there afterwards.
 absl::StatusOr<std::string> EmbeddedBase(const std::string& cache_directory);

@@ -1,4 +1,4 @@
-// A base model and the circuit for it: what `qgpu build` makes and `qgpu inspect` foretells.
+// A base model and the circuit for it: what `qgpu build` makes, `qgpu inspect` foretells and a worker hosts.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,11 @@ struct BaseBuild {
   ModelShape dense;                        // of both merged into one checkpoint
 };
 
-// Opens the base in `directory` and builds its circuit. Errors of Checkpoint::Open and of BuildCircuit;
-// kFailedPrecondition, with the reason, for a base that cannot carry the circuit.
+// The base in `directory`. Errors of Checkpoint::Open; kFailedPrecondition, with the reason, for one that cannot carry
+// the circuit or does already.
+absl::StatusOr<std::shared_ptr<const Checkpoint>> OpenBase(const std::string& directory);
+
+// The same with its circuit, built for it. Errors of OpenBase and of BuildCircuit.
 absl::StatusOr<BaseBuild> BuildForBase(const std::string& directory);
 
 // What becomes of the base in the dense form, some lines: sizes, what is padded, parameters and bytes.

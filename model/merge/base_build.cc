@@ -1,4 +1,4 @@
-#include "cli/base_build.h"
+#include "model/merge/base_build.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -17,15 +17,20 @@ std::string Widened(int64_t from, int64_t to) {
 
 }  // namespace
 
-absl::StatusOr<BaseBuild> BuildForBase(const std::string& directory) {
-  BaseBuild build;
-  QGPU_ASSIGN_OR_RETURN(build.base, Checkpoint::Open(directory));
-  QGPU_RETURN_IF_ERROR(CheckCarriesCircuit(build.base->shape(), directory));
+absl::StatusOr<std::shared_ptr<const Checkpoint>> OpenBase(const std::string& directory) {
+  QGPU_ASSIGN_OR_RETURN(std::shared_ptr<const Checkpoint> base, Checkpoint::Open(directory));
+  QGPU_RETURN_IF_ERROR(CheckCarriesCircuit(base->shape(), directory));
   std::error_code error;
   if (std::filesystem::exists(directory + "/qgpu_manifest.json", error)) {
     return absl::FailedPreconditionError(
         fmt::format("{} is a merged model already (qgpu_manifest.json); give the base it was made of", directory));
   }
+  return base;
+}
+
+absl::StatusOr<BaseBuild> BuildForBase(const std::string& directory) {
+  BaseBuild build;
+  QGPU_ASSIGN_OR_RETURN(build.base, OpenBase(directory));
   QGPU_ASSIGN_OR_RETURN(BuiltCircuit built, BuildCircuit(static_cast<int>(build.base->shape().hidden)));
   build.built = std::make_shared<const BuiltCircuit>(std::move(built));
   build.circuit = std::shared_ptr<const Circuit>(build.built, &build.built->circuit);
