@@ -16,7 +16,7 @@ bool IsOfAGpu(const std::string& witness) {
 std::string KernelLimits(const RunReport& report) {
   const std::vector<std::string> witnesses = NativeWitnesses(report);
   const auto gpus = std::count_if(witnesses.begin(), witnesses.end(), IsOfAGpu);
-  std::string text = "Two suites of 49 kernels, each written by its own project, the other's checked on a Tesla T4. ";
+  std::string text = "Each project runs a suite of its own; the other's was checked on a Tesla T4. ";
   if (witnesses.empty()) return text + "In this run nothing native took part.";
   text += fmt::format("Here model and interpreter are compared with {}", fmt::join(witnesses, " and "));
   if (gpus == 0) return text + ": no GPU took part, so this run says nothing of hardware.";

@@ -70,6 +70,15 @@ TEST(RowsTest, FiguresThatDoNotExistAreNotRun) {
   EXPECT_EQ(headline[3].name + " " + headline[3].value, "mean KL not run");
 }
 
+TEST(RowsTest, LaunchesThatWereNotTimedHaveNoPartInTheSpeed) {
+  RunReport report = TwoKernels();
+  report.items[0].attempts[0].samples.clear();
+  EXPECT_EQ(Count(report).tokens, 100);
+  EXPECT_EQ(Count(report).decoded_tokens, 80);
+  EXPECT_EQ(Count(report).decode_seconds, 1);
+  EXPECT_THAT(WriteHtml(report), HasSubstr("<div class=\"figure\">80 tokens/s</div>"));
+}
+
 TEST(RowsTest, ExitCodes) {
   RunReport report = TwoKernels();
   EXPECT_EQ(VerdictExitCode(report), kExitGood);

@@ -69,7 +69,9 @@ Totals Count(const RunReport& report) {
       totals.mismatches += last->launch->mismatches;
     }
     for (const Sample& sample : last->samples) {
-      if (sample.metric == "decode" && sample.unit == "ms") totals.decode_seconds += sample.value / 1000;
+      if (sample.metric != "decode" || sample.unit != "ms" || !last->launch.has_value()) continue;
+      totals.decode_seconds += sample.value / 1000;
+      totals.decoded_tokens += last->launch->tokens;
     }
   }
   totals.kernels = static_cast<int>(kernel_passed.size());

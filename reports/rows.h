@@ -151,6 +151,7 @@ struct Totals {
   int by_status[std::size(kAllCaseStatuses)] = {};
   int64_t tokens = 0, passes = 0, positions_checked = 0, mismatches = 0;  // of last attempts
   double decode_seconds = 0;
+  int64_t decoded_tokens = 0;  // of launches whose decoding was timed
   int count(CaseStatus status) const { return by_status[static_cast<int>(status)]; }
 };
 Totals Count(const RunReport& report);

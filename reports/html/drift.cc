@@ -34,8 +34,11 @@ std::string SummaryCells(const std::string& positions, const DriftSummary& s) {
     return cells;
   }
   cells += NumberCell(FormatKl(s.mean));
-  cells += fmt::format("<td class=\"n\"><div>{} to</div><div>{}</div></td>", FormatKl(s.mean_interval.low),
-                       FormatKl(s.mean_interval.high));
+  const Interval& interval = s.mean_interval;
+  cells +=
+      interval.low == interval.high
+          ? NumberCell(FormatKl(interval.low))
+          : NumberCell(fmt::format("<div>{} to</div><div>{}</div>", FormatKl(interval.low), FormatKl(interval.high)));
   for (const double quantile : {s.median, s.p90, s.p99, s.p999, s.max}) cells += NumberCell(FormatKl(quantile));
   for (const double share : {s.same_top, s.top_overlap}) cells += NumberCell(fmt::format("{:.2f} %", 100 * share));
   for (const double perplexity : {s.base_perplexity, s.merged_perplexity}) {

@@ -15,9 +15,9 @@ std::vector<HeadlineFigure> Figures(const RunReport& report) {
       {"replay", fmt::format("{} mismatches in {} positions", totals.mismatches, WithCommas(totals.positions_checked)),
        measured_on.substr(0, measured_on.find(';'))});
   if (totals.decode_seconds > 0) {
-    figures.push_back({"speed",
-                       fmt::format("{:.0f} tokens/s", static_cast<double>(totals.tokens) / totals.decode_seconds),
-                       measured_on.substr(0, measured_on.find(';'))});
+    figures.push_back(
+        {"speed", fmt::format("{:.0f} tokens/s", static_cast<double>(totals.decoded_tokens) / totals.decode_seconds),
+         measured_on.substr(0, measured_on.find(';'))});
   }
   return figures;
 }
