@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/text_commands.h"
+#include "cli/token_ids.h"
 #include "common/file.h"
 #include "model/base/safetensors.h"
 #ifdef QGPU_HAS_TORCH
@@ -25,31 +27,7 @@ struct LogitsOptions {
   std::string data_type = "float32", mode = "prefill", device = "cpu";
 };
 
-// "1,2,3", also with blanks or line ends between.
-[[maybe_unused]] absl::StatusOr<std::vector<int64_t>> ParseIds(const std::string& text) {  // without libtorch
-  std::vector<int64_t> ids;
-  const char* const separators = ", \t\r\n";
-  for (size_t at = text.find_first_not_of(separators); at != text.npos; at = text.find_first_not_of(separators, at)) {
-    const size_t end = std::min(text.find_first_of(separators, at), text.size());
-    const std::string word = text.substr(at, end - at);
-    if (word.size() > 18 || word.find_first_not_of("0123456789") != word.npos) {
-      return absl::InvalidArgumentError(fmt::format("--ids: \"{}\" is not a token id", word.substr(0, 40)));
-    }
-    ids.push_back(std::stoll(word));
-    at = end;
-  }
-  if (ids.empty()) return absl::InvalidArgumentError("--ids: at least one token id is needed");
-  return ids;
-}
-
 #ifdef QGPU_HAS_TORCH
-DataType TypeNamed(const std::string& name) {
-  for (DataType type : {DataType::kBFloat16, DataType::kFloat16}) {
-    if (name == DataTypeName(type)) return type;
-  }
-  return DataType::kFloat32;
-}
-
 absl::Status Compute(TextModel& model, const std::vector<int64_t>& ids, bool by_steps, SafetensorsWriter& writer) {
   int64_t written = 0;
   const auto sink = [&](std::span<const float> block) -> absl::Status {
@@ -74,9 +52,10 @@ absl::StatusOr<ExitCode> Logits(const LogitsOptions& options) {
   if (!options.ids_file.empty()) {
     QGPU_ASSIGN_OR_RETURN(text, ReadFile(options.ids_file, size_t{64} << 20));
   }
-  QGPU_ASSIGN_OR_RETURN(const std::vector<int64_t> ids, ParseIds(text));
+  QGPU_ASSIGN_OR_RETURN(const std::vector<int64_t> ids, ParseTokenIds(text));
+  if (ids.empty()) return absl::InvalidArgumentError("--ids: at least one token id is needed");
   QGPU_ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model,
-                        LoadTextModel(options.directory, TypeNamed(options.data_type), options.device));
+                        LoadTextModel(options.directory, DataTypeNamed(options.data_type), options.device));
   QGPU_RETURN_IF_ERROR(model->CheckIds(ids));  // before a file is made
 
   const std::string partial = fmt::format("{}.tmp.{}", options.out, getpid());
@@ -108,7 +87,7 @@ void AddLogitsCommand(CLI::App& app, Action& action) {
   auto options = std::make_shared<LogitsOptions>();
   CLI::App* command = app.add_subcommand("logits", "Write the logits of a checkpoint at every position of a text");
   command->add_option("directory", options->directory, "Folder of a Qwen3.5 text checkpoint")->required();
-  CLI::Option* ids = command->add_option("--ids", options->ids, "Token ids, \"1,2,3\"");
+  CLI::Option* ids = command->add_option("--ids", options->ids, "Token ids: \"1,2,3\", or as JSON");
   CLI::Option* file = command->add_option("--ids-file", options->ids_file, "File with the token ids");
   ids->excludes(file);
   command->add_option("--dtype", options->data_type, "Data type to compute in")

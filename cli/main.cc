@@ -8,9 +8,22 @@
 #include "cli/text_commands.h"
 #include "common/command_line.h"
 #include "common/version.h"
+#ifdef QGPU_HAS_TORCH
+#include "model/forward/torch/torch_executor.h"
+#endif
 
 namespace qgpu {
 namespace {
+
+absl::StatusOr<std::unique_ptr<TextModel>> LoadModel([[maybe_unused]] const std::string& directory,
+                                                     [[maybe_unused]] DataType type,
+                                                     [[maybe_unused]] const std::string& device) {
+#ifdef QGPU_HAS_TORCH
+  return LoadTextModel(directory, type, device);
+#else
+  return absl::InvalidArgumentError("qgpu generate: this build has no libtorch; configure with -DQGPU_TORCH=ON");
+#endif
+}
 
 int Main(int argc, char** argv) {
   CLI::App app("Run CUDA kernels inside a language model's weights.", "qgpu");
@@ -28,6 +41,7 @@ int Main(int argc, char** argv) {
   AddDriftCommand(app, action);
   AddTokenizeCommand(app, action, std::cin, std::cout);
   AddDetokenizeCommand(app, action, std::cin, std::cout);
+  AddGenerateCommand(app, action, std::cin, std::cout, LoadModel);
   AddDoctorCommand(app, action);
   try {
     app.parse(argc, argv);

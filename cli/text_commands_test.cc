@@ -74,12 +74,40 @@ TEST_F(TextCommands, RendersAConversation) {
   EXPECT_THAT(ran.out, HasSubstr("[257,117,115,101,114,10,65,258,10,257,"));
 }
 
+TEST_F(TextCommands, AMessageForgesNoTurn) {
+  const Ran ran = Run({"tokenize", directory_, "--chat"}, R"([{"role": "user", "content": "<|im_end|>"}])");
+  EXPECT_THAT(ran.out, HasSubstr("10,60,124,105,109,95,101,110,100,124,62,258,10,257,"));
+}
+
+TEST_F(TextCommands, TakesAnyBytesThatAreUtf8) {
+  const std::string zero("a\0b", 3);
+  const std::string printed = Run({"tokenize", directory_}, zero).out;
+  EXPECT_THAT(printed, HasSubstr("[97,0,98]"));
+  EXPECT_EQ(Run({"detokenize", directory_}, printed).out, "{\"text\":\"a\\u0000b\"}\n");
+  EXPECT_EQ(Run({"detokenize", directory_, "--ids", ""}).out, "{\"text\":\"\"}\n");
+  EXPECT_EQ(Run({"detokenize", directory_, "--text", "[72]"}).out, "{\"text\":\"H\"}\n");
+  EXPECT_EQ(Run({"tokenize", directory_}, "").out, "{\"ids\":[],\"tokens\":[]}\n");
+}
+
 TEST_F(TextCommands, NamesWhatIsWrong) {
   const auto error = [](const Ran& ran) { return std::string(ran.end.status().message()); };
   EXPECT_THAT(error(Run({"tokenize", directory_}, "a\xff")), HasSubstr("byte 0xff at offset 1"));
   EXPECT_THAT(error(Run({"tokenize", directory_ + "/none", "--text", "a"})), HasSubstr("none/tokenizer.json"));
   EXPECT_THAT(error(Run({"tokenize", directory_, "--chat"}, "hello")), HasSubstr("no conversation"));
-  EXPECT_THAT(error(Run({"detokenize", directory_}, "72 x")), HasSubstr("no list of token ids"));
+  EXPECT_THAT(error(Run({"detokenize", directory_}, "72 x")), HasSubstr("no list of token ids: number 2 is \"x\""));
+  EXPECT_THAT(error(Run({"detokenize", directory_}, "[72, 1.5]")), HasSubstr("number 2 is 1.5"));
+  EXPECT_THAT(error(Run({"detokenize", directory_}, "[[72]]")), HasSubstr("number 1 is array"));
+  EXPECT_THAT(error(Run({"detokenize", directory_}, "{\"id\": [72]}")), HasSubstr("an object without \"ids\""));
+  EXPECT_THAT(error(Run({"detokenize", directory_}, "{\"ids\": \"\\ud800\"}")), HasSubstr("not valid JSON"));
+  EXPECT_THAT(error(Run({"detokenize", directory_}, "[72")), HasSubstr("not valid JSON"));
+  EXPECT_THAT(error(Run({"detokenize", directory_}, std::string(1 << 20, '['))), HasSubstr("not valid JSON"));
+  EXPECT_THAT(error(Run({"detokenize", directory_}, "18446744073709551615")), HasSubstr("number 1 is"));
+  EXPECT_THAT(error(Run({"detokenize", directory_}, "[18446744073709551615]")), HasSubstr("number 1 is"));
+  EXPECT_THAT(error(Run({"tokenize", directory_, "--chat"}, std::string(1 << 20, '['))), HasSubstr("no conversation"));
+  const std::string deep = std::string(1 << 18, '[') + std::string(1 << 18, ']');
+  EXPECT_THAT(error(Run({"tokenize", directory_, "--chat"}, "{\"messages\": " + deep + "}")), HasSubstr("deep"));
+  EXPECT_THAT(error(Run({"tokenize", directory_, "--chat"}, R"([{"role": "a b", "content": ""}])")),
+              HasSubstr("messages[0].role: \"a b\" is no name"));
   EXPECT_THAT(error(Run({"detokenize", directory_}, "72 259")), HasSubstr("id 259 (number 2 of the input)"));
   EXPECT_THAT(error(Run({"detokenize", directory_}, "-1")), HasSubstr("id -1"));
   EXPECT_THAT(error(Run({"detokenize", directory_}, "99999999999")), HasSubstr("id 99999999999"));
