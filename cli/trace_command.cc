@@ -6,6 +6,7 @@
 #include "cli/engines.h"
 #include "cli/trace_narrator.h"
 #include "machine/isa/machine_launch.h"
+#include "machine/isa/trap_report.h"
 
 namespace qgpu {
 namespace {
@@ -29,14 +30,11 @@ absl::StatusOr<ExitCode> Trace(const TraceOptions& options) {
     return kExitGood;
   }
   QGPU_ASSIGN_OR_RETURN(const LaunchResult result, RunOnMachine(launch, lowered, options.engine));
-  const bool is_cuda = launch.spec.source.language == SourceLanguage::kCuda;
-  const std::string& file = launch.spec.source.name;
   TraceNarrator narrator(lowered.launch);
   // Positions count from the first token that the machine wrote.
   for (size_t position = 0; position < result.tokens.size(); ++position) {
     const TraceNarrator::Line line = narrator.Narrate(result.tokens[position]);
-    const int source_line = is_cuda ? line.cuda_line : line.ptx_line;
-    const std::string place = source_line > 0 ? fmt::format("{}:{}", file, source_line) : "";
+    const std::string place = SourcePlace(line.origin, launch.spec.source.name);
     const std::string text =
         fmt::format("{:>5}  {:<34} {:<16} {}\n", position, FormatToken(result.tokens[position]), place, line.what);
     std::fputs(text.c_str(), stdout);

@@ -36,8 +36,7 @@ TraceNarrator::Line TraceNarrator::OfSlot(int slot, std::string what) const {
   Line line{std::move(what)};
   const auto& origins = launch_.program.origins;
   if (block_ >= 0 && block_ < static_cast<int>(origins.size())) {
-    line.ptx_line = origins[block_][slot].ptx_line;
-    line.cuda_line = origins[block_][slot].cuda_line;
+    line.origin = origins[block_][slot];
   }
   return line;
 }

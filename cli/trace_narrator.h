@@ -11,9 +11,8 @@ namespace qgpu {
 class TraceNarrator {
  public:
   struct Line {
-    std::string what;  // "thread 2: r3 = -5"
-    int ptx_line = 0;  // of the slot or block it is about; 0: of none
-    int cuda_line = 0;
+    std::string what;        // "thread 2: r3 = -5"
+    SlotOrigin origin = {};  // of the slot or block it is about; empty: of none
   };
 
   // The launch must outlive the narrator.

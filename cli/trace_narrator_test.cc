@@ -29,8 +29,8 @@ TEST(TraceNarrator, FollowsALaunch) {
   const auto exec = narrator.Narrate(Token::Exec(0, 0b0111));
   EXPECT_THAT(exec.what, HasSubstr("threads 0 to 2: add r3, r1, 5; st [r2 + 0], r3; "));
   EXPECT_THAT(exec.what, HasSubstr("exit"));
-  EXPECT_EQ(exec.cuda_line, 7);
-  EXPECT_EQ(exec.ptx_line, 12);
+  EXPECT_EQ(exec.origin.cuda_line, 7);
+  EXPECT_EQ(exec.origin.ptx_line, 12);
   EXPECT_EQ(narrator.Narrate(Token::Val0(0, 1, 0xfb)).what, "thread 1: r3 = -5");
   EXPECT_EQ(narrator.Narrate(Token::Val0U(0, 0x10)).what, "threads 0 to 2: r3 = 16");
   EXPECT_EQ(narrator.Narrate(Token::Val1(0x7ff)).what, "threads 0 to 2: r3 = 524048");
@@ -38,7 +38,7 @@ TEST(TraceNarrator, FollowsALaunch) {
   EXPECT_EQ(narrator.Narrate(Token::Mem(20)).what, "stores that follow go to word 20 + lane");
   const auto store = narrator.Narrate(Token::Val0(1, 2, 9));
   EXPECT_EQ(store.what, "thread 2: word 22 = 9");
-  EXPECT_EQ(store.cuda_line, 8);
+  EXPECT_EQ(store.origin.cuda_line, 8);
   EXPECT_EQ(narrator.Narrate(Token::Pred(2, 0b0101)).what, "p2 is true for threads 0, 2, false for thread 1");
   EXPECT_EQ(narrator.Narrate(Token::SwitchWarp(2)).what, "threads 8 to 11 are next");
   EXPECT_EQ(narrator.Narrate(Token::Cta(1, 3)).what, "next thread block: blockIdx.y = 3");

@@ -1,6 +1,7 @@
 #include "lowering/compile.h"
 
 #include <algorithm>
+#include <set>
 
 #include "lowering/ptx/ptx.h"
 #include "lowering/ptx_to_blocks/lower.h"
@@ -144,6 +145,12 @@ absl::StatusOr<LoweredKernel> CompileKernel(const LaunchSpec& spec) {
 
 std::string Disassemble(const Program& program) {
   std::string text;
+  std::set<std::string> files;
+  for (const auto& origins : program.origins) {
+    for (const SlotOrigin& origin : origins) {
+      if (origin.cuda_line != 0) files.insert(origin.cuda_file);
+    }
+  }
   for (size_t b = 0; b < program.blocks.size(); ++b) {
     const MachineBlock& block = program.blocks[b];
     text += fmt::format("block {}\n", b);
@@ -153,7 +160,8 @@ std::string Disassemble(const Program& program) {
                                     : fmt::format("  {}: {}", s, FormatInstruction(block.slots[s]));
       const SlotOrigin origin = b < program.origins.size() ? program.origins[b][s] : SlotOrigin{};
       if (origin.ptx_line != 0) {
-        const std::string cuda = origin.cuda_line == 0 ? "" : fmt::format(", line {}", origin.cuda_line);
+        const std::string file = files.size() < 2 || origin.cuda_file.empty() ? "" : " of " + origin.cuda_file;
+        const std::string cuda = origin.cuda_line == 0 ? "" : fmt::format(", line {}{}", origin.cuda_line, file);
         line = fmt::format("{:<44} ; ptx {}{}: {}", line, origin.ptx_line, cuda, origin.text);
       }
       if (!is_control && block.slots[s].op == Op::kNop) continue;

@@ -401,24 +401,22 @@ absl::Status Parser::AddFunction(Function function) {
   return absl::OkStatus();
 }
 
-// The kernel's own file is the one that the first kernel's first .loc names. An instruction's CUDA line is that of the
-// innermost position in this file on its chain of calls, otherwise the latest one before it.
+// A function's own file is the one that its first .loc names, behind all calls. An instruction's CUDA line is that of
+// the innermost position in this file on its chain of calls, otherwise the latest one before it.
 void Parser::AssignCudaLines() {
-  int main_file = 0;
-  for (size_t f = 0; f < module_.functions.size() && main_file == 0; ++f) {
-    if (!module_.functions[f].is_entry) continue;
-    const auto first = std::find_if(chain_of_[f].begin(), chain_of_[f].end(), [](int chain) { return chain != 0; });
-    if (first != chain_of_[f].end()) main_file = chains_[*first].back().file;
-  }
   for (size_t f = 0; f < module_.functions.size(); ++f) {
+    const auto first = std::find_if(chain_of_[f].begin(), chain_of_[f].end(), [](int chain) { return chain != 0; });
+    if (first == chain_of_[f].end()) continue;
+    const int own_file = chains_[*first].back().file;
     int cuda_line = 0;
     std::vector<Instruction>& instructions = module_.functions[f].instructions;
     for (size_t i = 0; i < instructions.size(); ++i) {
       const InlineChain& chain = chains_[chain_of_[f][i]];
       const auto own = std::find_if(chain.begin(), chain.end(), [&](const Position& position) {
-        return position.file == main_file && position.line != 0;
+        return position.file == own_file && position.line != 0;
       });
       if (own != chain.end()) cuda_line = own->line;
+      if (cuda_line != 0) instructions[i].location.cuda_file = own_file;
       instructions[i].location.cuda_line = cuda_line;
     }
   }

@@ -155,6 +155,13 @@ uint32_t WidestBufferAccess(const Module& module) {
   return std::min<uint32_t>(widest, 16);
 }
 
+std::string Module::FileName(int number) const {
+  for (const File& file : files) {
+    if (file.number == number) return file.path.substr(file.path.rfind('/') + 1);
+  }
+  return "";
+}
+
 absl::StatusOr<const Function*> FindKernel(const Module& module, const std::string& name) {
   std::string names;
   std::vector<const Function*> matches;
@@ -219,7 +226,9 @@ std::string ToString(const Instruction& instruction) {
 
 std::string Place(const Module& module, const SourceLocation& location) {
   if (location.cuda_line == 0) return fmt::format("{}:{}", module.name, location.ptx_line);
-  return fmt::format("{}:{} (CUDA line {})", module.name, location.ptx_line, location.cuda_line);
+  const std::string file = module.files.size() > 1 ? module.FileName(location.cuda_file) : "";
+  return fmt::format("{}:{} (CUDA line {}{})", module.name, location.ptx_line, location.cuda_line,
+                     file.empty() ? "" : " of " + file);
 }
 
 }  // namespace qgpu::ptx

@@ -61,13 +61,13 @@ struct Operand {
   std::vector<Operand> elements;
 };
 
-// Where an instruction comes from. `line` is in PTX's .file `file`; `cuda_line` is the line in the kernel's own source
-// file: for code that was inlined from a header, the line of the call where .loc tells it, otherwise the latest known
-// line of the kernel's file. 0: unknown.
+// Where an instruction comes from. `line` is in PTX's .file `file`; `cuda_line` is the line in .file `cuda_file`, the
+// source file of the function: for code that was inlined from another one, the line of the call where .loc tells it,
+// otherwise the latest known line of the function's file. 0: unknown.
 struct SourceLocation {
   int ptx_line = 0;
   int file = 0, line = 0, column = 0;
-  int cuda_line = 0;
+  int cuda_file = 0, cuda_line = 0;
 };
 
 struct Instruction {
@@ -168,6 +168,8 @@ struct Module {
 
   const Function* FindFunction(std::string_view function) const;
   const Variable* FindVariable(std::string_view variable) const;
+  // The name of .file `number` without folders; empty where there is none.
+  std::string FileName(int number) const;
 };
 
 // Bytes of the widest access that may reach a buffer, through a global or a generic address: 4, 8 or 16. Every engine

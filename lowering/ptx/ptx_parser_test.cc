@@ -205,6 +205,55 @@ TEST(PtxParser, TakesTheLineOfTheCallForInlinedCode) {
   EXPECT_EQ(kernel.instructions[1].location.cuda_line, 11) << "through two calls";
 }
 
+// nvcc -lineinfo of a file that includes a header with a kernel and a function of its own. The header's come first.
+TEST(PtxParser, EveryFunctionHasItsOwnFile) {
+  const Module module = Parse(R"(.version 9.0
+.target sm_75
+.address_size 64
+.func  (.param .b32 r) slow(.param .b32 x)
+{
+	.reg .b32 	%r<4>;
+	.loc	1 1 0
+	ld.param.u32 	%r1, [x];
+	.loc	1 2 3
+	st.param.b32 	[r+0], %r1;
+	ret;
+}
+.visible .entry other()
+{
+	.loc	1 4 0
+	ret;
+}
+.visible .entry k()
+{
+	.reg .b32 	%r<4>;
+	mov.u32 	%r3, 1;
+	.loc	2 2 0
+	mov.u32 	%r1, %tid.x;
+	.loc	2 3 3
+	.loc	1 8 3, function_name $L__info_string0, inlined_at 2 3 3
+	shl.b32 	%r2, %r1, 1;
+	.loc	2 4 1
+	ret;
+}
+	.file	1 "/tmp/t4.h"
+	.file	2 "/tmp/t3.cu"
+)");
+  ASSERT_EQ(module.functions.size(), 3u);
+  const auto line = [&](int function, int instruction) {
+    const SourceLocation& location = module.functions[function].instructions[instruction].location;
+    return fmt::format("{}:{}", module.FileName(location.cuda_file), location.cuda_line);
+  };
+  EXPECT_EQ(line(0, 0), "t4.h:1");
+  EXPECT_EQ(line(0, 1), "t4.h:2");
+  EXPECT_EQ(line(1, 0), "t4.h:4");
+  EXPECT_EQ(line(2, 0), ":0") << "no .loc yet";
+  EXPECT_EQ(line(2, 1), "t3.cu:2");
+  EXPECT_EQ(line(2, 2), "t3.cu:3") << "the line of the call";
+  EXPECT_EQ(line(2, 3), "t3.cu:4");
+  EXPECT_EQ(Place(module, module.functions[0].instructions[1].location), "t.ptx:10 (CUDA line 2 of t4.h)");
+}
+
 TEST(PtxParser, RenamesWhatAnInnerScopeDeclaresAgain) {
   const Module module = Parse(kNvccPtx);
   ASSERT_EQ(module.functions.size(), 2u);

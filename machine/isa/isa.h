@@ -137,9 +137,10 @@ struct MachineBlock {
 
 // Source positions for messages, traces and disassembly.
 struct SlotOrigin {
-  int ptx_line = 0;   // 0: none
-  int cuda_line = 0;  // 0: none
-  std::string text;   // the PTX instruction, without leading blanks
+  int ptx_line = 0;            // 0: none
+  int cuda_line = 0;           // 0: none
+  std::string text;            // the PTX instruction, without leading blanks
+  std::string cuda_file = {};  // that `cuda_line` counts in, without folders; empty: unknown
 };
 
 struct Program {

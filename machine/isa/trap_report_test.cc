@@ -40,13 +40,24 @@ TEST(DescribeTrap, NamesThreadThreadBlockAddressAndLine) {
             "(st.global.u32 [%rd1], %r3)");
   const std::string before = "byte address 83 (0x53), by thread (2, 1, 0) of thread block (1, 0, 3)";
   EXPECT_EQ(DescribeTrap(trap, launch.program, "k.ptx"),
-            "misaligned address: " + before + ", k.ptx:13 (st.global.u32 [%rd1], %r3)");
+            "misaligned address: " + before + ", k.ptx:13, CUDA line 8 (st.global.u32 [%rd1], %r3)");
   trap.kind = TrapKind::kOutOfRange;
   launch.program.origins[1][2].cuda_line = 0;
   EXPECT_EQ(DescribeTrap(trap, launch.program, "k.cu"),
             "address out of range: " + before + ", PTX line 13 (st.global.u32 [%rd1], %r3)");
   trap.block = 9;
   EXPECT_EQ(DescribeTrap(trap, launch.program, "k.cu"), "address out of range: " + before);
+}
+
+TEST(SourcePlace, NamesWhatIsKnown) {
+  const SlotOrigin origin = {39, 8, "ld.global.u32 %r3, [%rd4]", "k.h"};
+  EXPECT_EQ(SourcePlace(origin, "k.ptx"), "k.ptx:39, k.h:8");
+  EXPECT_EQ(SourcePlace(origin, "k.cu"), "k.h:8");
+  EXPECT_EQ(SourcePlace({39, 8, ""}, "k.cu"), "k.cu:8");
+  EXPECT_EQ(SourcePlace({39, 0, ""}, "k.ptx"), "k.ptx:39");
+  EXPECT_EQ(SourcePlace({39, 0, ""}, "k.cu"), "PTX line 39");
+  EXPECT_EQ(SourcePlace({}, "k.cu"), "");
+  EXPECT_EQ(SourcePlace({}, "k.ptx"), "");
 }
 
 TEST(DescribeTrap, NamesTheTrapInstruction) {
@@ -79,6 +90,30 @@ TEST(DescribeTrap, SaysWhatAFailedCheckLeaves) {
   EXPECT_EQ(address(0x10000004), "an address outside of the kernel's const memory");
   code = "st.global.u8 [%rd2], %rs1;";
   EXPECT_EQ(address(512), "the word at byte address 512 (0x200)");
+  code = "st.global.v4.u8 [%rd2], {%rs1, %rs2, %rs3, %rs4};";
+  EXPECT_EQ(address(512), "byte address 512 (0x200)");
+}
+
+// What compiled code makes of a misaligned address before the machine sees it is undone as far as it can be.
+TEST(DescribeTrap, MisalignedAddressesAreThoseOfTheKernel) {
+  MachineLaunch launch = MakeLaunch();
+  TrapReport trap = Misaligned();
+  const auto address = [&](const char* code, uint32_t at) {
+    launch.program.origins[1][2].text = code;
+    trap.address = at;
+    const std::string text = DescribeTrap(trap, launch.program, "k.cu");
+    return text.substr(text.find(": ") + 2, text.find(", by") - text.find(": ") - 2);
+  };
+  EXPECT_EQ(address("ld.global.u32 %r1, [%rd1];", 14), "byte address 14 (0xe)");
+  EXPECT_EQ(address("st.global.u64 [%rd1], %rd2;", 9), "byte address 9 (0x9)");
+  EXPECT_EQ(address("st.global.u64 [%rd1], %rd2;", 13), "byte address 12 (0xc) or 13 (0xd)");
+  EXPECT_EQ(address("ld.global.u64 %rd2, [%rd1];", 9), "byte address 5 (0x5) or 9 (0x9)");
+  EXPECT_EQ(address("ld.global.u64 %rd2, [%rd1];", 13), "byte address 9 (0x9) or 12 (0xc) or 13 (0xd)");
+  EXPECT_EQ(address("@%p1 st.global.v2.u32 [%rd1], {%r1, %r2};", 15), "byte address 14 (0xe) or 15 (0xf)");
+  EXPECT_EQ(address("st.shared.v4.u32 [%rd1], {%r1, %r2, %r3, %r4};", 10), "byte address 8 (0x8) or 10 (0xa)");
+  EXPECT_EQ(address("ld.global.v2.u64 {%rd2, %rd3}, [%rd1];", 31), "a byte address from 19 (0x13) to 31 (0x1f)");
+  EXPECT_EQ(address("ld.global.u16 %rs1, [%rd1];", 5), "byte address 5 (0x5) or 7 (0x7)");
+  EXPECT_EQ(address("st.global.v4.u16 [%rd1], {%rs1, %rs2, %rs3, %rs4};", 5), "byte address 4 (0x4) or 5 (0x5)");
 }
 
 TEST(DescribeTrap, BarrierDivergenceNamesTwoThreadsAndTheirBarriers) {

@@ -80,6 +80,30 @@ TEST_F(LaunchCommand, RawBytesInAndOut) {
   EXPECT_THAT(Qgpu({"disasm", "blend.cu", "--launch", "launch.json"}), HasSubstr("block 0\n"));
 }
 
+// A number could be any member of a struct: on the command line, in a description and for every engine.
+TEST_F(LaunchCommand, AStructIsNoNumber) {
+  File("k.cu",
+       "struct One { int n; };\nstruct Two { short a, b; };\n"
+       "__global__ void k(int* out, One one, Two two) { out[0] = one.n; out[1] = two.a; out[2] = two.b; }\n");
+  File("numbers.json",
+       R"({"arguments": [{"words": [0, 0, 0]}, {"value": 5}, {"by_value": true, "bytes": "00000000"}]})");
+  for (const std::string& engine : kEngines) {
+    SCOPED_TRACE(engine);
+    EXPECT_THAT(Qgpu({"run", "k.cu", "--block", "1", "--engine", engine, "--arg", "out=zeros:3", "--arg",
+                      "one=bytes:05000000", "--arg", "two=bytes:ffff 0700"}),
+                StartsWith("out = 5 -1 7\n"));
+    const ProgramRun typed = RunProgram(
+        "qgpu", {"run", "k.cu", "--engine", engine, "--arg", "zeros:3", "--arg", "5", "--arg", "1"}, directory_);
+    EXPECT_EQ(typed.exit_code, kExitUsage);
+    EXPECT_THAT(typed.err, HasSubstr("\"one\" is a struct of 4 bytes"));
+    const ProgramRun described =
+        RunProgram("qgpu", {"run", "k.cu", "--engine", engine, "--launch", "numbers.json"}, directory_);
+    EXPECT_EQ(described.exit_code, kExitUsage);
+    EXPECT_THAT(described.err, HasSubstr("argument one: the kernel's parameter is a struct of 4 bytes, not a number"));
+  }
+  EXPECT_THAT(Qgpu({"disasm", "k.cu"}), HasSubstr("; assumed --arg two=bytes:00000000\n"));
+}
+
 TEST_F(LaunchCommand, WhatIsWrongInADescriptionIsSaid) {
   File("blend.cu", kBlend);
   const auto refusal = [&](const std::string& text, const std::vector<std::string>& more = {}) {
@@ -96,7 +120,8 @@ TEST_F(LaunchCommand, WhatIsWrongInADescriptionIsSaid) {
   const std::string some = R"({"kernel": "blend", "arguments": [{"zero_bytes": 4}, {"words": [1]}, )";
   EXPECT_THAT(refusal(some + R"({"by_value": true, "bytes": "00"}]})"),
               HasSubstr("argument o: 1 bytes are given, the kernel's parameter has 16"));
-  EXPECT_THAT(refusal(some + R"({"value": 1}]})"), HasSubstr("give its bytes in a launch description"));
+  EXPECT_THAT(refusal(some + R"({"value": 1}]})"),
+              HasSubstr("argument o: the kernel's parameter is a struct of 16 bytes, not a number"));
   EXPECT_THAT(refusal(some + R"({"words": [1]}]})"), HasSubstr("argument o: the kernel takes a number of 16 bytes"));
   EXPECT_THAT(refusal(some + R"({"file": "none.bin"}]})"), HasSubstr("none.bin"));
   EXPECT_THAT(refusal("{}", {"--arg", "a=1"}), HasSubstr("--arg"));
@@ -127,6 +152,27 @@ TEST_F(LaunchCommand, KernelsOfAPtxFileAreChosenByName) {
   const ProgramRun which = RunProgram("qgpu", {"run", "two.ptx", "--arg", "p=1"}, directory_);
   EXPECT_EQ(which.exit_code, kExitUsage);
   EXPECT_THAT(which.err, AllOf(HasSubstr("_Z3addPii"), HasSubstr("zero"), HasSubstr("--kernel")));
+}
+
+// What nvcc -lineinfo writes for a kernel with a function inlined from its own file and one from a header.
+constexpr char kLineInfo[] =
+    ".version 8.4\n.target sm_75\n.address_size 64\n\n.visible .entry k(\n\t.param .u64 k_param_0\n)\n{\n"
+    "\t.reg .b32 \t%r<4>;\n\t.reg .b64 \t%rd<3>;\n\t.loc\t1 5 0\n\tld.param.u64 \t%rd1, [k_param_0];\n"
+    "\t.loc\t1 8 5\n\tcvta.to.global.u64 \t%rd2, %rd1;\n\tld.global.u32 \t%r1, [%rd2];\n\t.loc\t1 8 5\n"
+    "\t.loc\t1 2 3, function_name $L__info_string0, inlined_at 1 8 5\n\tmul.lo.s32 \t%r2, %r1, 7;\n"
+    "\t.loc\t2 3 3, function_name $L__info_string1, inlined_at 1 8 5\n\tadd.s32 \t%r3, %r2, 9;\n"
+    "\t.loc\t1 9 5\n\tst.global.u32 \t[%rd2], %r3;\n\t.loc\t1 10 1\n\tret;\n\n}\n"
+    "\t.file\t1 \"/home/me/t.cu\"\n\t.file\t2 \"/home/me/t.h\"\n\t.section\t.debug_str\n\t{\n$L__info_string0:\n"
+    ".b8 95,90,53,116,119,105,99,101,105,0\n$L__info_string1:\n.b8 95,90,54,116,104,114,105,99,101,105,0\n\n\t}\n";
+
+TEST_F(LaunchCommand, PtxWithLineInformationShowsCudaLines) {
+  File("t.ptx", kLineInfo);
+  const std::string trace = Qgpu({"trace", "t.ptx", "--arg", "inout:1", "--block", "1", "--engine", "interpreter"});
+  EXPECT_THAT(trace, AllOf(HasSubstr("t.ptx:15, t.cu:8 "), HasSubstr("t.ptx:22, t.cu:9 "), Not(HasSubstr("t.h"))));
+  const std::string blocks = Qgpu({"disasm", "t.ptx"});
+  EXPECT_THAT(blocks, AllOf(HasSubstr("; ptx 18, line 2: mul.lo.s32"), HasSubstr("; ptx 20, line 8: add.s32")));
+  const ProgramRun trap = RunProgram("qgpu", {"run", "t.ptx", "--arg", "1000", "--block", "1"}, directory_);
+  EXPECT_THAT(trap.err, HasSubstr("t.ptx:15, t.cu:8 (ld.global.u32"));
 }
 
 TEST_F(LaunchCommand, DisassemblyAssumesMissingArguments) {
@@ -181,7 +227,11 @@ TEST_F(LaunchCommand, TrapsNameThreadThreadBlockAddressAndLine) {
     const ProgramRun crooked = Trapping("run", engine, launch("2", "2"));
     EXPECT_THAT(crooked.err, AllOf(HasSubstr("misaligned"), HasSubstr(thread), HasSubstr(block), HasSubstr(line)));
     EXPECT_THAT(crooked.err, HasSubstr(is_native ? "0xe" : "byte address 14 (0xe)"));
+    const bool is_checked = engine == "model";
+    EXPECT_EQ(crooked.out.empty(), is_native) << "what it cost is known";
     if (is_native) continue;
+    EXPECT_THAT(crooked.out, AllOf(StartsWith("tokens "), HasSubstr("\npasses ")));
+    EXPECT_EQ(crooked.out.find(" positions, 0 mismatches\n") != std::string::npos, is_checked);
     const ProgramRun trace = Trapping("trace", engine, launch("1000", "0"));
     EXPECT_THAT(trace.out, HasSubstr("thread 8: address out of range"));
     EXPECT_THAT(trace.out, HasSubstr("TRAP("));

@@ -90,7 +90,7 @@ absl::StatusOr<Translation> Translator::Run() {
     const PtxInstruction& last = kernel_.instructions[ptx_range_[block].second - 1];
     if (EndsBlock(last)) {
       origin_ = static_cast<int>(f().origins.size());
-      f().origins.push_back({last.location.ptx_line, last.location.cuda_line, ptx::ToString(last)});
+      f().origins.push_back(OriginOf(last));
       QGPU_RETURN_IF_ERROR(Terminate(last, block + 1));
     } else {
       f().blocks[block].end.kind = TerminatorKind::kJump;
@@ -130,7 +130,7 @@ absl::Status Translator::FillBlock(int block) {
       continue;
     }
     origin_ = static_cast<int>(f().origins.size());
-    f().origins.push_back({in.location.ptx_line, in.location.cuda_line, ptx::ToString(in)});
+    f().origins.push_back(OriginOf(in));
     QGPU_RETURN_IF_ERROR(TranslateOne(in));
   }
   ssa_->MarkFilled(block);

@@ -298,6 +298,10 @@ class Translator {
   int HighHalf(int value);
   absl::StatusOr<AtomicOp> TakeAtomicOp(const PtxInstruction& in, Modifiers& modifiers, ptx::TypeInfo* type);
 
+  SlotOrigin OriginOf(const PtxInstruction& in) const {
+    return {in.location.ptx_line, in.location.cuda_line, ptx::ToString(in), module_.FileName(in.location.cuda_file)};
+  }
+
   const ptx::Module& module_;
   const ptx::Function& kernel_;
   const Dim3 grid_, block_;
