@@ -1,5 +1,7 @@
 #include "model/forward/torch/qwen_model.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,6 +10,7 @@
 
 #include "ATen/ATen.h"
 #include "model/forward/torch/gated_delta.h"
+#include "model/forward/torch/project.h"
 
 namespace qgpu {
 namespace {
@@ -15,6 +18,19 @@ namespace {
 using at::Tensor;
 
 constexpr int64_t kBlockElements = 4 << 20;  // of float32, the unit in which tensors are read
+
+// Asks the system for large pages behind a tensor that nothing was written to yet: decoding reads every weight once a
+// token, and finding small pages costs it some 5% of its time (bench/README.md).
+void UseLargePages([[maybe_unused]] const Tensor& tensor) {
+#ifdef MADV_HUGEPAGE
+  constexpr uintptr_t kLargePage = 2 << 20;
+  if (!tensor.device().is_cpu() || tensor.nbytes() < 2 * kLargePage) return;
+  const auto address = reinterpret_cast<uintptr_t>(tensor.data_ptr());
+  const uintptr_t begin = (address + kLargePage - 1) / kLargePage * kLargePage;
+  const uintptr_t end = (address + tensor.nbytes()) / kLargePage * kLargePage;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // only advice: an error changes nothing
+#endif
+}
 
 // Tensors of a source by name, in the compute type, each checked against the shape the layer expects.
 class TensorLoader {
@@ -30,6 +46,7 @@ class TensorLoader {
   Tensor Load(const std::string& name) {
     const TensorSpec& spec = specs_.at(name);
     Tensor out = at::empty(spec.dims, at::dtype(type_).device(device_));
+    UseLargePages(out);
     const int64_t row_size = spec.row_size();
     if (row_size == 0) return out;
     const int64_t step = std::max<int64_t>(1, kBlockElements / row_size);
@@ -113,19 +130,19 @@ class QwenModel::LinearAttention {
   // x: the layer's normed input [n, hidden]; what is added to the residual.
   Tensor Forward(const Tensor& x) {
     const int64_t n = x.size(0), keys = key_heads_ * key_dim_, values = value_heads_ * value_dim_;
-    const Tensor qkv = at::silu(Convolve(at::linear(x, qkv_)));
+    const Tensor qkv = at::silu(Convolve(Project(x, qkv_)));
     const auto heads = [&](const Tensor& part, int64_t dim) {  // [n, heads * dim] -> float32 [value heads, n, dim]
       Tensor out = part.reshape({n, -1, dim}).transpose(0, 1).to(at::kFloat);
       return out.size(0) == value_heads_ ? out : out.repeat_interleave(value_heads_ / out.size(0), 0);
     };
-    const Tensor beta = at::sigmoid(at::linear(x, b_));
-    const Tensor g = decay_rate_ * at::softplus(at::linear(x, a_).to(at::kFloat) + dt_bias_);
+    const Tensor beta = at::sigmoid(Project(x, b_));
+    const Tensor g = decay_rate_ * at::softplus(Project(x, a_).to(at::kFloat) + dt_bias_);
     const DeltaInput input = {heads(qkv.slice(1, 0, keys), key_dim_).contiguous(),
                               heads(qkv.slice(1, keys, 2 * keys), key_dim_).contiguous(),
                               heads(qkv.slice(1, 2 * keys, 2 * keys + values), value_dim_).contiguous(),
                               beta.t().to(at::kFloat).contiguous(), g.t().contiguous()};
     const Tensor o = n == 1 ? GatedDeltaStep(input, state_) : GatedDeltaChunks(input, state_);
-    return at::linear(GatedNorm(o.transpose(0, 1).to(x.scalar_type()), at::linear(x, z_)), out_);
+    return Project(GatedNorm(o.transpose(0, 1).to(x.scalar_type()), Project(x, z_)), out_);
   }
 
  private:
@@ -177,14 +194,14 @@ class QwenModel::FullAttention {
 
   Tensor Forward(const Tensor& x, const Context& context) {
     const int64_t n = x.size(0), end = context.first_position + n;
-    const Tensor query_gate = at::linear(x, q_).view({n, heads_, 2 * dim_});
+    const Tensor query_gate = Project(x, q_).view({n, heads_, 2 * dim_});
     const auto normed = [&](const Tensor& heads, const Tensor& gain) {  // [n, heads, dim] -> rotated [heads, n, dim]
       return Rotate(RmsNorm(heads, gain, dim_, eps_).transpose(0, 1), context.cos, context.sin);
     };
     const Tensor q = normed(query_gate.slice(2, 0, dim_), q_norm_);
     Reserve(end, x);
-    keys_.slice(1, context.first_position, end).copy_(normed(at::linear(x, k_).view({n, kv_heads_, dim_}), k_norm_));
-    values_.slice(1, context.first_position, end).copy_(at::linear(x, v_).view({n, kv_heads_, dim_}).transpose(0, 1));
+    keys_.slice(1, context.first_position, end).copy_(normed(Project(x, k_).view({n, kv_heads_, dim_}), k_norm_));
+    values_.slice(1, context.first_position, end).copy_(Project(x, v_).view({n, kv_heads_, dim_}).transpose(0, 1));
 
     std::optional<Tensor> mask;
     if (n > 1 && context.first_position > 0) {
@@ -196,7 +213,7 @@ class QwenModel::FullAttention {
     const Tensor attended = at::scaled_dot_product_attention(q.unsqueeze(0), repeated(keys_), repeated(values_), mask,
                                                              /*dropout_p=*/0.0, /*is_causal=*/n > 1 && !mask);
     const Tensor gate = query_gate.slice(2, dim_, 2 * dim_).reshape({n, heads_ * dim_});
-    return at::linear(attended.squeeze(0).transpose(0, 1).reshape({n, heads_ * dim_}) * at::sigmoid(gate), out_);
+    return Project(attended.squeeze(0).transpose(0, 1).reshape({n, heads_ * dim_}) * at::sigmoid(gate), out_);
   }
 
  private:
@@ -250,7 +267,7 @@ class QwenModel::Layer {
     }
     if (!gate_.defined()) return x;
     const Tensor m = RmsNorm(x, post_norm_, norm_width_, eps_);
-    return x + at::linear(at::silu(at::linear(m, gate_)) * at::linear(m, up_), down_);
+    return x + Project(at::silu(Project(m, gate_)) * Project(m, up_), down_);
   }
 
   Tensor State() const { return linear_ ? linear_->state() : Tensor(); }
@@ -344,7 +361,7 @@ Tensor QwenModel::Forward(const Tensor& ids) {
 
 Tensor QwenModel::Logits(const Tensor& normed) const {
   const c10::InferenceMode no_gradients;
-  return at::linear(normed, head_);
+  return Project(normed, head_);
 }
 
 Tensor QwenModel::State(int64_t layer) const { return layers_[layer]->State(); }
