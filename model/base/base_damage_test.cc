@@ -236,6 +236,14 @@ TEST_F(CheckpointDamage, TensorInTwoFilesOrInAnotherThanTheIndexSays) {
   EXPECT_THAT(OpenError(), HasSubstr(named[2].first + " is in two files"));
 }
 
+TEST_F(CheckpointDamage, AConfigThatIsTooLongIsRefusedByAll) {
+  json config = json::parse(ReadFile(directory_ + "/config.json").value());
+  config["padding"] = std::string(kMaxConfigBytes, 'x');
+  ASSERT_TRUE(WriteFileAtomically(directory_ + "/config.json", config.dump()).ok());
+  EXPECT_THAT(OpenError(), HasSubstr("config.json is larger than the limit"));
+  EXPECT_THAT(InspectCheckpoint(directory_)->damage, Contains(HasSubstr("config.json is larger than the limit")));
+}
+
 TEST_F(CheckpointDamage, TypesThatAreNotRead) {
   std::string bytes = ReadFile(directory_ + "/model.safetensors").value();
   const std::string before = R"("model.norm.weight":{"dtype":"BF16")", after = R"("model.norm.weight":{"dtype":"I16" )";

@@ -14,7 +14,6 @@ constexpr uint64_t kBytesBetweenReleases = uint64_t{256} << 20;
 }  // namespace
 
 absl::StatusOr<ModelShape> ReadModelShape(const std::string& directory) {
-  constexpr size_t kMaxConfigBytes = size_t{4} << 20;
   QGPU_ASSIGN_OR_RETURN(const std::string config, ReadUntrustedText(directory + "/config.json", kMaxConfigBytes));
   absl::StatusOr<ModelShape> shape = ParseModelShape(config);
   if (shape.ok()) return shape;

@@ -33,7 +33,7 @@ std::string TextField(const json& object, const char* key) {
 }
 
 void ReadConfig(CheckpointReport& report) {
-  const absl::StatusOr<std::string> text = ReadUntrustedText(report.directory + "/config.json", kMaxTextBytes);
+  const absl::StatusOr<std::string> text = ReadUntrustedText(report.directory + "/config.json", kMaxConfigBytes);
   if (!text.ok()) {
     report.damage.push_back(Message(text.status()));
     return;

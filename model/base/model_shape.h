@@ -11,6 +11,9 @@
 
 namespace qgpu {
 
+// Of a config.json; a longer one is refused.
+inline constexpr size_t kMaxConfigBytes = size_t{4} << 20;
+
 enum class LayerType { kLinearAttention, kFullAttention };
 
 struct ModelShape {

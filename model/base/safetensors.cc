@@ -127,7 +127,7 @@ absl::StatusOr<std::map<std::string, StoredTensor>> ParseSafetensors(std::string
   }
   const std::string_view header = bytes.substr(8, header_size), data = bytes.substr(8 + header_size);
   const absl::StatusOr<json> root = ParseUntrustedJson(header);
-  if (!root.ok()) return FileError(path, fmt::format("the header is {}", std::string(root.status().message())));
+  if (!root.ok()) return FileError(path, fmt::format("header: {}", std::string(root.status().message())));
   if (!root->is_object()) return FileError(path, "the header is not a JSON object");
 
   std::map<std::string, StoredTensor> tensors;

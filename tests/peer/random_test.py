@@ -87,8 +87,8 @@ def draw_config(rng):
     draw_rotary(rng, config)
     for name, value in [("hidden_act", "silu"), ("attention_bias", False), ("attn_output_gate", True),
                         ("dtype", "float16"), ("mamba_ssm_dtype", "float32"), ("mtp_num_hidden_layers", 1),
-                        ("pad_token_id", 3), ("eos_token_id", [1, 2]), ("max_position_embeddings", 2048), ("use_cache", False),
-                        ("attention_dropout", 0.5), ("quantization_config", None)]:
+                        ("pad_token_id", 3), ("eos_token_id", [1, 2]), ("max_position_embeddings", 2048),
+                        ("use_cache", False), ("attention_dropout", 0.5), ("quantization_config", None)]:
         if rng.random() < 0.3:
             config[name] = value
     return config
@@ -184,14 +184,16 @@ def logits_by_steps(model, ids):
 
 
 class Rounding:
-    """Root mean square errors of float32 logits against float64, on one sequence."""
+    """Root mean square errors of float32 logits against float64, on one sequence, and what ours may be."""
 
     def __init__(self, model, ids, expected):
-        by_steps = logits_by_steps(model, ids)
+        has_steps = "full_attention" in model.config.layer_types  # transformers' cache needs such a layer
+        by_steps = logits_by_steps(model, ids) if has_steps else expected
         with in_float64(model):
             self.exact = model(torch.tensor([ids]), use_cache=False).logits[0]
             assert self.exact.dtype == torch.float64
         self.theirs = max(self.error(expected), self.error(by_steps))
+        self.limit = (4 if has_steps else 16) * self.theirs
 
     def error(self, logits):
         return (logits - self.exact).square().mean().sqrt().item()
@@ -223,7 +225,7 @@ def check(seed):
             if i not in roundings:
                 roundings[i] = Rounding(model, sequences[i], expected[i])
             theirs, own = roundings[i].theirs, roundings[i].error(logits)
-            assert own <= 4 * theirs, f"{where}: off by {difference}; errors {own}, transformers' {theirs}\n{what}"
+            assert own <= roundings[i].limit, f"{where}: off by {difference}; errors {own}, transformers' {theirs}\n{what}"
             notes = f" (float32 itself is that far off: errors {own:.0e}, transformers' {theirs:.0e})"
         worst = max(worst, difference)
         top = expected[i].topk(2, dim=-1).values
