@@ -83,6 +83,32 @@ TEST(SchedulerTest, ALostLeaseIsGivenOutAgainAndItsLateResultIgnored) {
   EXPECT_EQ(scheduler.Complete(again.attempt_id, Outcome::kFinal, 2001), Effect::kDone);
 }
 
+TEST(SchedulerTest, WhatAnEarlierSessionDidIsNotDoneAgain) {
+  SchedulerOptions options;
+  options.first_attempt = 8;
+  Scheduler scheduler = ReadyScheduler({{0, 0, 1}, {1, 0, 1, 0, 2}}, options);
+  scheduler.MarkDone(0);
+  scheduler.MarkDone(0);
+  EXPECT_EQ(scheduler.done_count(), 1);
+  const Lease lease = *scheduler.Acquire(0, 0);
+  EXPECT_EQ(lease.item, 1);
+  EXPECT_EQ(lease.attempt_id, "run-8");
+  EXPECT_EQ(lease.attempt, 3);
+  // It has as many tries as any item, whatever happened then.
+  EXPECT_EQ(scheduler.Complete(lease.attempt_id, Outcome::kInfrastructure, 0), Effect::kRetry);
+}
+
+TEST(SchedulerTest, AnItemMayHaveALongerLease) {
+  SchedulerOptions options;
+  options.lease_ms = 1000;
+  Scheduler scheduler = ReadyScheduler({{0, 0, 1, 5000, 0}}, options);
+  const Lease lease = *scheduler.Acquire(0, 0);
+  EXPECT_TRUE(scheduler.ExpireLeases(4999).empty());
+  EXPECT_TRUE(scheduler.Holds(lease.attempt_id));
+  EXPECT_EQ(scheduler.ExpireLeases(5000).size(), 1u);
+  EXPECT_FALSE(scheduler.Holds(lease.attempt_id)) << "a late attempt must not write";
+}
+
 // Workers that fail, hang and answer late at random: every item is done exactly once, never more attempts than allowed,
 // never two leases on one item at a time.
 TEST(SchedulerTest, RandomFaultsNeverLoseOrDuplicateAnItem) {

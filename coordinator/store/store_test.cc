@@ -205,6 +205,137 @@ TEST_F(StoreTest, ForeignKeysHoldAndTheJournalIsWal) {
   EXPECT_EQ(statement->Text(0), "wal");
 }
 
+// A database as the first schema's program left it: taken up, still read, and good for what is new.
+TEST_F(StoreTest, ADatabaseOfTheFirstSchemaIsTakenUpAndStillRead) {
+  Sql(path_, SchemaSteps()[0]);
+  Sql(path_, fmt::format("PRAGMA user_version = 1; PRAGMA application_id = {}", kApplicationId));
+  Sql(path_, R"sql(
+    INSERT INTO machine VALUES (1, 'box', 'Linux', 'CPU', 2, '');
+    INSERT INTO build VALUES (1, 'qgpu-worker', '0.1.0', 'abc', 'Release');
+    INSERT INTO model VALUES (1, 'c1', 'c', 'none', 64, 28, 300, 'sparse split float32');
+    INSERT INTO suite VALUES (1, 'kernels', 'aa');
+    INSERT INTO suite_case VALUES (1, 1, 'dot', 'demo', 'h1');
+    INSERT INTO run VALUES (1, 10, 20, 'finished', 0, 0, 1, '{"command":"run-suite"}');
+    INSERT INTO run_suite VALUES (1, 1);
+    INSERT INTO node VALUES (1, 1, 'worker', 'local', '127.0.0.1:5', 1, 1, 1);
+    INSERT INTO item VALUES (1, 1, 1, 1, 1, 'pass');
+    INSERT INTO attempt VALUES ('1-1', 1, 1, 11, 12, 'pass', '');
+    INSERT INTO sample VALUES ('1-1', 'decode', 'ms', 1.5);
+  )sql");
+  auto store = Store::Open(path_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(Number(path_, "PRAGMA user_version"), static_cast<int64_t>(SchemaSteps().size()));
+  const auto old = (*store)->ReadRun(1);
+  ASSERT_TRUE(old.ok()) << old.status();
+  EXPECT_EQ(old->run.suites, (std::vector<SuiteRow>{{"kernels", "aa", SuiteKind::kKernels}}));
+  EXPECT_TRUE(old->run.arguments.empty());
+  ASSERT_EQ(old->items.size(), 1u);
+  EXPECT_EQ(old->items[0].kind, SuiteKind::kKernels);
+  EXPECT_EQ(old->items[0].status, CaseStatus::kPass);
+  EXPECT_EQ(old->items[0].attempts[0].samples[0].value, 1.5);
+  EXPECT_FALSE(old->items[0].drift.has_value());
+  // The same suite is the same row, a drift suite is a new one.
+  RunRow run = ExampleRun();
+  run.suites = {{"kernels", "aa", SuiteKind::kKernels}, {"drift", "dd", SuiteKind::kDrift}};
+  run.arguments = {"drift", "--filter", "a b\"c"};
+  const int64_t run_id = *(*store)->BeginRun(run);
+  EXPECT_EQ(Number(path_, "SELECT count(*) FROM suite"), 2);
+  EXPECT_EQ((*store)->ReadRun(run_id)->run.suites, run.suites);
+  EXPECT_EQ((*store)->ReadRun(run_id)->run.arguments, run.arguments);
+}
+
+class DriftStoreTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    store_ = *Store::Open(path_);
+    RunRow run = ExampleRun();
+    run.suites = {{"drift", "dd", SuiteKind::kDrift}};
+    run_id_ = *store_->BeginRun(run);
+    const int64_t node_id = *store_->AddNode(run_id_, ExampleWorker());
+    item_id_ = store_->AddItems(run_id_, run, {{"drift", "dense-bfloat16", "prose", "h"}}, {{0, node_id, 1}})->at(0);
+    measurement_.measurement = "m1";
+    measurement_.positions = 3;
+    measurement_.token_source = "tokens";
+    measurement_.reference = "base";
+    measurement_.merged = "merged";
+    rows_ = {{1e-12, 1e-30, 1.0 / 3, 2.5, true, 5}, {0, 0, 3, 4, false, 0}, {-1e-16, 1, 5, 6, true, 2}};
+    noise_ = {{0.25, 0, 1.0 / 3, 7, false, 1}, {0.5, 0, 3, 8, true, 2}, {0, 0, 5, 9, true, 3}};
+    predicted_ = {"a", "", "\xc3\xa9"};
+  }
+  std::unique_ptr<Store> store_;
+  int64_t run_id_ = 0, item_id_ = 0;
+  DriftRow measurement_;
+  std::vector<RowDrift> rows_, noise_;
+  std::vector<std::string> predicted_;
+};
+
+std::vector<std::string> Texts(const std::vector<RowDrift>& rows) {
+  std::vector<std::string> texts;
+  for (const RowDrift& row : rows) {
+    texts.push_back(fmt::format("{} {} {} {} {} {}", row.kl, row.machine_share, row.base_surprise, row.merged_surprise,
+                                row.same_top, row.top_overlap));
+  }
+  return texts;
+}
+
+TEST_F(DriftStoreTest, RowsComeBackBitForBitAsTheyWereAppended) {
+  EXPECT_FALSE(store_->ReadDrift(item_id_)->has_value());
+  const std::span<const RowDrift> rows(rows_), noise(noise_);
+  const std::span<const std::string> predicted(predicted_);
+  ASSERT_TRUE(store_->BeginDrift(item_id_, measurement_).ok());
+  ASSERT_TRUE(store_->AppendDrift(item_id_, 0, rows.first(2), noise.first(2), predicted.first(2)).ok());
+  EXPECT_FALSE((*store_->ReadDrift(item_id_))->complete());
+  ASSERT_TRUE(store_->AppendDrift(item_id_, 2, rows.last(1), noise.last(1), predicted.last(1)).ok());
+  store_ = *Store::Open(path_);
+  const auto report = store_->ReadRun(run_id_);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->items[0].kind, SuiteKind::kDrift);
+  const DriftRow& row = *report->items[0].drift;
+  EXPECT_TRUE(row.complete());
+  EXPECT_EQ(row.measurement, "m1");
+  EXPECT_EQ(row.token_source + row.reference + row.merged, "tokensbasemerged");
+  EXPECT_EQ(row.drift.name, "prose");
+  EXPECT_EQ(Texts(row.drift.rows), Texts(rows_));
+  EXPECT_EQ(Texts(row.noise.rows), Texts(noise_));
+  EXPECT_EQ(row.predicted, predicted_);
+}
+
+TEST_F(DriftStoreTest, RowsThatDoNotFollowAreRefusedAndABeginningDropsThem) {
+  ASSERT_TRUE(store_->BeginDrift(item_id_, measurement_).ok());
+  ASSERT_TRUE(store_->AppendDrift(item_id_, 0, rows_, {}, predicted_).ok());
+  EXPECT_FALSE(store_->AppendDrift(item_id_, 0, rows_, {}, predicted_).ok());
+  EXPECT_FALSE(store_->AppendDrift(item_id_, 4, rows_, {}, predicted_).ok());
+  EXPECT_FALSE(store_->AppendDrift(item_id_ + 1, 0, rows_, {}, predicted_).ok()) << "no measurement was begun";
+  ASSERT_TRUE(store_->CutDrift(item_id_, 2).ok());
+  auto row = *store_->ReadDrift(item_id_);
+  EXPECT_EQ(row->drift.rows.size(), 2u);
+  EXPECT_TRUE(row->noise.rows.empty());
+  measurement_.measurement = "m2";
+  ASSERT_TRUE(store_->BeginDrift(item_id_, measurement_).ok());
+  row = *store_->ReadDrift(item_id_);
+  EXPECT_EQ(row->measurement, "m2");
+  EXPECT_TRUE(row->drift.rows.empty());
+}
+
+TEST_F(DriftStoreTest, ARunHasOneOwnerUntilItEnds) {
+  auto other = *Store::Open(path_);
+  EXPECT_EQ(ExitCodeFor(other->ClaimRun(run_id_)), kExitUsage);
+  EXPECT_TRUE(other->ClaimRun(run_id_ + 1).ok()) << "another run is nobody's business";
+  std::filesystem::create_symlink(path_, folder_ + "/link.db");
+  auto linked = *Store::Open(folder_ + "/link.db");
+  EXPECT_FALSE(linked->ClaimRun(run_id_).ok());
+  ASSERT_TRUE(store_->FinishRun(run_id_, "interrupted", 4, 99).ok());
+  ASSERT_TRUE(other->ClaimRun(run_id_).ok());
+  ASSERT_TRUE(other->TakeUpRun(run_id_, "now").ok());
+  ASSERT_TRUE(other->TakeUpRun(run_id_, "again").ok());
+  const RunRow run = store_->ReadRun(run_id_)->run;
+  EXPECT_EQ(run.state, "running");
+  EXPECT_EQ(run.exit_code, -1);
+  EXPECT_EQ(run.finished_ms, 0);
+  EXPECT_EQ(run.manifest.back(), (std::pair<std::string, std::string>("taken up", "now, again")));
+}
+
 // What was recorded is there after the writer was killed without a chance to say goodbye.
 TEST_F(StoreTest, RecordedAttemptsSurviveKillMinusNine) {
   const pid_t child = fork();

@@ -49,6 +49,8 @@ TEST(RefusalTest, UsageErrorsExitWithTwoAndRunNothing) {
       {Suite({"--node", "localhost"}), "no port"},
       {Suite({"--node", "example.org:5", "--filter", "dot/demo"}), "is not a loopback address"},
       {Suite({"--node", "127.0.0.1:5", "--circuit", "c.bin"}), "--circuit is for the local worker"},
+      {Suite({"--node", "127.0.0.1:5", "--base", "dir"}), "--base is for the local worker"},
+      {Suite({"--node", "127.0.0.1:5", "--device", "cuda"}), "--device is for the local worker"},
       {{"run-suite", "--worker-program", "/no/such/program"}, "no program /no/such/program"},
       {{}, "subcommand is required"},
       {{"runs", "list"}, "no database qgpu.db"},
@@ -132,7 +134,8 @@ TEST(RunSuiteTest, DryRunListsTheCasesAndWritesNothing) {
   EXPECT_EQ(all.exit_code, kExitGood);
   EXPECT_THAT(all.out, HasSubstr("kernels dot/demo\n"));
   const Finished quick = RunCoordinator(folder, Suite({"--dry-run", "--quick"}));
-  EXPECT_EQ(std::count(quick.out.begin(), quick.out.end(), '\n'), 49);
+  EXPECT_EQ(std::count(quick.out.begin(), quick.out.end(), '\n'), 49 + 6);
+  EXPECT_THAT(quick.out, HasSubstr("drift dense-bfloat16/prose\n"));
   EXPECT_NE(access((folder / "qgpu.db").c_str(), F_OK), 0);
 }
 
@@ -178,7 +181,7 @@ TEST(RunSuiteTest, AnUnreachableWorkerIsInfrastructure) {
   const TestFolder folder;
   const Finished run = RunCoordinator(folder, Suite({"--node", "127.0.0.1:1", "--filter", "dot/demo"}));
   EXPECT_EQ(run.exit_code, kExitInfrastructure) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("worker 127.0.0.1:1"));
+  EXPECT_THAT(run.err, HasSubstr("worker 127.0.0.1:1: nobody answers there"));
 }
 
 bool HasChildren(pid_t pid) {
