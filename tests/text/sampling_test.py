@@ -8,7 +8,8 @@ from text_peer import SKIPPED, ask
 
 try:
     import torch
-    from transformers.generation.logits_process import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+    from transformers.generation.logits_process import (MinPLogitsWarper, RepetitionPenaltyLogitsProcessor,
+                                                        TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper)
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(SKIPPED)
@@ -19,12 +20,18 @@ DRAWS = 3000
 
 def reference(request):
     """The probability of every token, in double precision."""
-    scores = torch.tensor([request["logits"]], dtype=torch.float32).double()
+    scores = torch.tensor([request["logits"]], dtype=torch.float32)
+    if request["seen"]:
+        seen = torch.tensor([request["seen"]])
+        scores = RepetitionPenaltyLogitsProcessor(request["repetition_penalty"])(seen, scores)
+    scores = scores.double()
     scores = TemperatureLogitsWarper(request["temperature"])(None, scores)
     if request["top_k"] > 0:
         scores = TopKLogitsWarper(request["top_k"])(None, scores)
     if request["top_p"] < 1:
         scores = TopPLogitsWarper(request["top_p"])(None, scores)
+    if request["min_p"] > 0:
+        scores = MinPLogitsWarper(request["min_p"])(None, scores)
     return scores.softmax(-1)[0].tolist()
 
 
@@ -39,7 +46,8 @@ def main():
         # With ties, but where top-p has to choose between them: there either choice is right.
         logits = [round(dice.gauss(0, spread), 1 if top_p == 1 and dice.random() < 0.5 else 9) for _ in range(size)]
         requests.append({"logits": logits, "temperature": dice.choice((0.3, 0.7, 1.0, 2.0)), "top_k": dice.choice((0, 1, 3, 20)),
-                         "top_p": top_p, "seed": number, "draws": DRAWS})
+                         "top_p": top_p, "min_p": dice.choice((0, 0, 0.02, 0.3, 1.0)), "repetition_penalty": dice.choice((1.0, 1.2, 0.7, 3.0)),
+                         "seen": dice.sample(range(size), dice.randrange(size + 1)), "seed": number, "draws": DRAWS})
     answers = ask(["sample"], requests)
     assert ask(["sample"], requests) == answers, "the seed does not decide everything"
     worst = 0

@@ -5,8 +5,8 @@
 //                                   {"ids": .., "skip": bool} -> {"text": .., "stream": ..}
 //   text_tool render DIRECTORY      {variables} -> {"text": ..}
 //   text_tool templates             {"template": .., "variables": {..}} -> {"text": ..}
-//   text_tool sample                {"logits": .., "temperature": .., "top_k": .., "top_p": .., "seed": .., "draws":
-//   ..}
+//   text_tool sample                {"logits": .., "temperature": .., "top_k": .., "top_p": .., "min_p": ..,
+//                                    "repetition_penalty": .., "seen": [ids], "seed": .., "draws": ..}
 //                                   -> {"ids": ..}
 //   text_tool split PATTERN         {"text": ..} -> {"pieces": ..}
 //   text_tool nfc                   {"text": ..} -> {"text": ..}
@@ -96,13 +96,16 @@ absl::StatusOr<ordered_json> Sample(const ordered_json& request) {
   options.temperature = request["temperature"].get<double>();
   options.top_k = request["top_k"].get<int64_t>();
   options.top_p = request["top_p"].get<double>();
+  options.min_p = request["min_p"].get<double>();
+  options.repetition_penalty = request["repetition_penalty"].get<double>();
   options.seed = request["seed"].get<uint64_t>();
+  const auto seen = request["seen"].get<std::vector<int32_t>>();
   QGPU_RETURN_IF_ERROR(CheckSamplingOptions(options));
   Sampler sampler(options);
   const auto logits = request["logits"].get<std::vector<float>>();
   std::vector<int32_t> ids;
   for (int64_t draws = request["draws"].get<int64_t>(); draws > 0; --draws) {
-    QGPU_ASSIGN_OR_RETURN(const int32_t id, sampler.Next(logits));
+    QGPU_ASSIGN_OR_RETURN(const int32_t id, sampler.Next(logits, seen));
     ids.push_back(id);
   }
   return ordered_json{{"ids", ids}};

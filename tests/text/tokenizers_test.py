@@ -6,6 +6,7 @@ import pathlib
 import random
 import sys
 import tempfile
+import unicodedata
 
 import make_tokenizer
 from text_peer import ask, same
@@ -88,6 +89,22 @@ def samples(dice):
         chosen = dice.sample(pieces, dice.randrange(1, len(pieces)))
         texts.append("".join(dice.choice(chosen)() for _ in range(dice.randrange(1, 60))))
     return texts
+
+
+def check_coverage(texts):
+    """That the strings have what they are for."""
+    assert len(set(texts)) >= 2000
+    characters = set("".join(texts))
+    letters = [chr(c) for c in CODE_POINTS if unicodedata.category(chr(c))[0] == "L"]
+    assert characters.issuperset(letters), "letters are missing"
+    assert {ord(c) >> 16 for c in letters} == {0, 1, 2, 3}, "a plane has letters now"
+    newest = range(0x10D40, 0x10D66), range(0x16D40, 0x16D6D), range(0x11BC0, 0x11BE1), range(0x105C0, 0x105F4)
+    assert all(chr(c) in characters for script in newest for c in script)  # Garay, Kirat Rai, Sunuwar, Todhri
+    marks = [chr(c) for c in CODE_POINTS if unicodedata.combining(chr(c))]
+    assert characters.issuperset(marks) and any("a\u0301" in text for text in texts)
+    assert characters.issuperset(map(chr, [*range(0x20), *range(0x7F, 0xA0)])), "control characters are missing"
+    for needed in ["\r\n", " " * 1000, *make_tokenizer.SPECIAL, *make_tokenizer.NOT_SPECIAL]:
+        assert any(needed in text and len(text) > len(needed) for text in texts), needed
 
 
 def check_ids(document, texts, name, scratch):
@@ -222,6 +239,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         texts = samples(dice)
         print(f"{len(texts)} strings, {sum(map(len, texts))} characters, {len(set(''.join(texts)))} different ones")
+        check_coverage(texts)
         reference, ids = check_ids(document, texts, "Qwen3.5's form", scratch)
         check_texts(reference, ids, dice, "Qwen3.5's form", scratch)
         for name, variant in variants(document):
