@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "cli/commands.h"
@@ -54,6 +56,10 @@ absl::StatusOr<ExitCode> Logits(const LogitsOptions& options) {
   }
   QGPU_ASSIGN_OR_RETURN(const std::vector<int64_t> ids, ParseTokenIds(text));
   if (ids.empty()) return absl::InvalidArgumentError("--ids: at least one token id is needed");
+  std::error_code ignored;
+  if (std::filesystem::is_directory(options.out, ignored)) {
+    return absl::InvalidArgumentError(fmt::format("--out: {} is a directory; name a file", options.out));
+  }
   QGPU_ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model,
                         LoadTextModel(options.directory, DataTypeNamed(options.data_type), options.device));
   QGPU_RETURN_IF_ERROR(model->CheckIds(ids));  // before a file is made
