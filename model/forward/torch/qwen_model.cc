@@ -207,11 +207,10 @@ class QwenModel::FullAttention {
     if (n > 1 && context.first_position > 0) {
       mask = at::ones({n, end}, x.options().dtype(at::kBool)).tril(context.first_position);
     }
-    const auto repeated = [&](const Tensor& cache) {
-      return cache.slice(1, 0, end).repeat_interleave(heads_ / kv_heads_, 0).unsqueeze(0);
-    };
-    const Tensor attended = at::scaled_dot_product_attention(q.unsqueeze(0), repeated(keys_), repeated(values_), mask,
-                                                             /*dropout_p=*/0.0, /*is_causal=*/n > 1 && !mask);
+    const Tensor keys = keys_.slice(1, 0, end).unsqueeze(0), values = values_.slice(1, 0, end).unsqueeze(0);
+    const Tensor attended =
+        at::scaled_dot_product_attention(q.unsqueeze(0), keys, values, mask, /*dropout_p=*/0.0,
+                                         /*is_causal=*/n > 1 && !mask, /*scale=*/std::nullopt, /*enable_gqa=*/true);
     const Tensor gate = query_gate.slice(2, dim_, 2 * dim_).reshape({n, heads_ * dim_});
     return Project(attended.squeeze(0).transpose(0, 1).reshape({n, heads_ * dim_}) * at::sigmoid(gate), out_);
   }
