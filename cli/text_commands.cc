@@ -5,6 +5,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/token_ids.h"
@@ -48,20 +49,24 @@ absl::StatusOr<ExitCode> Tokenize(const TokenizeOptions& options, std::istream& 
   if (!options.has_text) {
     QGPU_ASSIGN_OR_RETURN(text, ReadText(in));
   }
-  ordered_json answer = ordered_json::object();
   std::vector<int32_t> ids;
+  std::string rendered;
   if (options.chat) {
     QGPU_ASSIGN_OR_RETURN(EncodedChat chat, EncodeConversation(options.directory, *tokenizer, text));
-    answer["text"] = std::move(chat.text);
+    rendered = "\"text\":" + ordered_json(std::move(chat.text)).dump() + ",";
     ids = std::move(chat.ids);
   } else {
     const auto special = options.as_text ? Tokenizer::SpecialTokens::kAsText : Tokenizer::SpecialTokens::kFound;
     QGPU_ASSIGN_OR_RETURN(ids, tokenizer->Encode(text, special));
   }
-  answer["ids"] = ids;
-  answer["tokens"] = ordered_json::array();
-  for (const int32_t id : ids) answer["tokens"].push_back(std::string(tokenizer->Text(id)));
-  out << answer.dump() << "\n";
+  // Written as it goes: a tree of millions of tokens takes gigabytes.
+  const char* separator = "";
+  out << "{" << rendered << "\"ids\":[";
+  for (const int32_t id : ids) out << std::exchange(separator, ",") << id;
+  separator = "";
+  out << "],\"tokens\":[";
+  for (const int32_t id : ids) out << std::exchange(separator, ",") << ordered_json(tokenizer->Text(id)).dump();
+  out << "]}\n";
   return kExitGood;
 }
 
