@@ -15,6 +15,7 @@ absl::Status FileError(std::string_view what, const std::string& path) {
   const std::string message = fmt::format("{} {}: {}", what, path, std::strerror(error));
   if (error == ENOENT) return absl::NotFoundError(message);
   if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
+  if (error == ENOTDIR || error == ELOOP || error == ENAMETOOLONG) return absl::InvalidArgumentError(message);
   if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
   return absl::UnavailableError(message);
 }

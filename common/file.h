@@ -8,8 +8,8 @@
 
 namespace qgpu {
 
-// The file's bytes. kNotFound, kInvalidArgument (a directory, or larger than max_bytes) or
-// kUnavailable, each naming the path.
+// The file's bytes. kNotFound, kPermissionDenied, kInvalidArgument (a directory, larger than max_bytes, a path through
+// a file) or kUnavailable, each naming the path.
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t max_bytes = size_t{1} << 31);
 
 // Writes a new file beside `path`, syncs it and renames it over `path`: a reader sees the old or the new content,

@@ -236,6 +236,13 @@ TEST_F(CheckpointDamage, TensorInTwoFilesOrInAnotherThanTheIndexSays) {
   EXPECT_THAT(OpenError(), HasSubstr(named[2].first + " is in two files"));
 }
 
+TEST_F(CheckpointDamage, AFileInsteadOfAFolderIsSaid) {
+  const auto checkpoint = Checkpoint::Open(directory_ + "/config.json");
+  EXPECT_EQ(checkpoint.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(checkpoint.status().message(), HasSubstr("/config.json is not a directory; the folder that holds"));
+  EXPECT_EQ(ReadFile(directory_ + "/config.json/x").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(CheckpointDamage, AConfigThatIsTooLongIsRefusedByAll) {
   json config = json::parse(ReadFile(directory_ + "/config.json").value());
   config["padding"] = std::string(kMaxConfigBytes, 'x');

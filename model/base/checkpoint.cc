@@ -1,5 +1,7 @@
 #include "model/base/checkpoint.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/check.h"
@@ -14,6 +16,11 @@ constexpr uint64_t kBytesBetweenReleases = uint64_t{256} << 20;
 }  // namespace
 
 absl::StatusOr<ModelShape> ReadModelShape(const std::string& directory) {
+  std::error_code ignored;
+  if (std::filesystem::exists(directory, ignored) && !std::filesystem::is_directory(directory, ignored)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} is not a directory; the folder that holds config.json and the weights is expected", directory));
+  }
   QGPU_ASSIGN_OR_RETURN(const std::string config, ReadUntrustedText(directory + "/config.json", kMaxConfigBytes));
   absl::StatusOr<ModelShape> shape = ParseModelShape(config);
   if (shape.ok()) return shape;

@@ -159,7 +159,7 @@ absl::StatusOr<CheckpointReport> InspectCheckpoint(const std::string& directory,
   }
   CheckpointReport report;
   report.directory = directory;
-  report.has_tokenizer = fs::exists(directory + "/tokenizer.json", error);
+  report.has_tokenizer = fs::is_regular_file(directory + "/tokenizer.json", error);
   ReadConfig(report);
   ReadWeights(report, options.all_bytes);
   CheckManifest(report, options.all_bytes);

@@ -60,6 +60,7 @@ absl::StatusOr<std::unique_ptr<const MappedFile>> MappedFile::Open(const std::st
     const int error = errno;
     const std::string message = fmt::format("cannot open {}: {}", path, std::strerror(error));
     if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(message);
+    if (error == ELOOP || error == ENAMETOOLONG) return absl::InvalidArgumentError(message);
     return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
   }
   struct stat info;
