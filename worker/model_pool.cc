@@ -21,7 +21,14 @@ std::string Describe(const ModelPool::Key& key) {
 
 double Gigabytes(int64_t bytes) { return static_cast<double>(bytes) * 1e-9; }
 
-// Memory that programs can still have without swapping, as Linux estimates it; the most there is where it does not say.
+int64_t BytesOf(const TensorSource& source, DataType type) {
+  int64_t elements = 0;
+  for (const TensorSpec& tensor : source.tensors()) elements += tensor.elements();
+  return elements * (type == DataType::kFloat32 ? 4 : 2);
+}
+
+}  // namespace
+
 int64_t FreeMemory() {
   std::ifstream file("/proc/meminfo");
   for (std::string word; file >> word;) {
@@ -30,14 +37,6 @@ int64_t FreeMemory() {
   }
   return std::numeric_limits<int64_t>::max();
 }
-
-int64_t BytesOf(const TensorSource& source, DataType type) {
-  int64_t elements = 0;
-  for (const TensorSpec& tensor : source.tensors()) elements += tensor.elements();
-  return elements * (type == DataType::kFloat32 ? 4 : 2);
-}
-
-}  // namespace
 
 std::shared_ptr<Conversation> ModelPool::Dense(DataType type) const {
   return pinned_.second && pinned_.first == type ? pinned_.second : dense_.at(type);
@@ -83,7 +82,7 @@ absl::Status ModelPool::Keep(const std::string& base_directory, const std::vecto
     needed += bytes;
     names += (names.empty() ? "" : ", ") + Describe(key);
   }
-  const int64_t free = FreeMemory();
+  const int64_t free = free_memory_();
   if (!missing.empty() && device_ == "cpu" && needed > free) {
     return absl::ResourceExhaustedError(
         fmt::format("{} and what is computed with them take {:.2f} GB, and this machine has {:.2f} GB of free memory; "

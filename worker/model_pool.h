@@ -1,9 +1,12 @@
 // The models on text that a worker has in memory: those that the present request needs, and no others.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/status.h"
@@ -18,6 +21,9 @@ enum class ModelRole {
   kDense,     // base and circuit merged
 };
 
+// Memory that programs can still have without swapping, as Linux estimates it; the most there is where it does not say.
+int64_t FreeMemory();
+
 class ModelPool {
  public:
   struct Key {
@@ -26,8 +32,10 @@ class ModelPool {
     auto operator<=>(const Key&) const = default;
   };
 
-  ModelPool(std::shared_ptr<const Circuit> circuit, std::string device)
-      : circuit_(std::move(circuit)), device_(std::move(device)) {}
+  // `free_memory`: bytes that programs can still have on this machine.
+  ModelPool(std::shared_ptr<const Circuit> circuit, std::string device,
+            std::function<int64_t()> free_memory = FreeMemory)
+      : circuit_(std::move(circuit)), device_(std::move(device)), free_memory_(std::move(free_memory)) {}
 
   // The dense model that launches run on: never freed.
   void Pin(DataType type, std::shared_ptr<Conversation> dense) { pinned_ = {type, std::move(dense)}; }
@@ -48,6 +56,7 @@ class ModelPool {
 
   std::shared_ptr<const Circuit> circuit_;
   std::string device_;
+  std::function<int64_t()> free_memory_;
   std::pair<DataType, std::shared_ptr<Conversation>> pinned_;
   std::map<Key, std::shared_ptr<TextModel>> text_;
   std::map<DataType, std::shared_ptr<Conversation>> dense_;

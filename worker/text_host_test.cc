@@ -36,6 +36,13 @@ using ::testing::HasSubstr;
 constexpr int64_t kDeadlineMs = 100'000;
 constexpr uint32_t kChunk = 72;  // a chunk of the linear layers' rule and a bit
 
+MachineLaunch LaunchThatEnds(uint64_t seed) {
+  for (;; seed += 1000) {
+    MachineLaunch launch = RandomLaunch(seed);
+    if (Interpret(launch, 300).end == LaunchEnd::kDone) return launch;
+  }
+}
+
 class NoLaunches : public LaunchRunner {
  public:
   HostedModel Describe() const override { return {}; }
@@ -127,7 +134,7 @@ class Conversations : public HostedTextTest {
 };
 
 TEST_F(Conversations, LaunchesInBetweenChangeNothingOfTheSplitFormsText) {
-  const MachineLaunch launch = RandomLaunch(21);
+  const MachineLaunch launch = LaunchThatEnds(21);
   const MachineRun expected = Interpret(launch, 300);
   const Conversed without = Converse({Text("Once upon", 20), Text(" a time", 30)});
   const Conversed with = Converse({Launch(launch), Text("Once upon", 20), Launch(launch), Text(" a time", 30)});
@@ -196,6 +203,39 @@ TEST_F(Conversations, AFolderThatIsNoBaseIsRefusedAtStart) {
   std::filesystem::remove_all(bad);
   ASSERT_TRUE(WriteRandomBase(bad, shape, 1).ok());
   EXPECT_THAT(error({.circuit = circuit, .base = bad}), HasSubstr("128"));
+}
+
+TEST_F(Conversations, DriftOfTextAfterALaunchIsExactlyZeroInTheSplitForm) {
+  const MachineLaunch launch = LaunchThatEnds(22);
+  const MachineRun expected = Interpret(launch, 300);
+  for (const char* probe : {"split-float32-after-launch", "split-bfloat16-after-launch"}) {
+    SCOPED_TRACE(probe);
+    v1::MeasureDriftRequest request;
+    request.set_probe(probe);
+    request.set_text_name("prose");
+    request.set_text("It was a dark and stormy night; the rain fell in torrents.");
+    request.set_chunk(16);
+    *request.mutable_host_tokens() = Launch(launch).launch().host_tokens();
+    request.set_token_budget(300);
+    grpc::ClientContext context;
+    SetDeadline(context, kDeadlineMs);
+    auto reader = stub_->MeasureDrift(&context, request);
+    std::vector<int32_t> tokens;
+    std::vector<double> kl;
+    v1::LaunchEnd end = v1::LAUNCH_END_UNSPECIFIED;
+    for (v1::MeasureDriftReply reply; reader->Read(&reply);) {
+      EXPECT_TRUE(AppendTokens(reply.tokens(), true, 1 << 24, tokens).ok());
+      if (reply.part_case() == v1::MeasureDriftReply::kLaunchEnd) end = reply.launch_end();
+      kl.insert(kl.end(), reply.rows().kl().begin(), reply.rows().kl().end());
+    }
+    const grpc::Status status = reader->Finish();
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    std::vector<int32_t> trace;
+    for (const Token token : expected.tokens) trace.push_back(TokenToId(token));
+    EXPECT_EQ(tokens, trace);
+    EXPECT_EQ(end, v1::LAUNCH_END_DONE);
+    EXPECT_EQ(kl, std::vector<double>(request.text().size() - 1, 0.0));
+  }
 }
 
 // ---- Drift

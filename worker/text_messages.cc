@@ -10,6 +10,7 @@ namespace qgpu {
 namespace {
 
 constexpr uint32_t kMaxChunk = 2048;
+constexpr size_t kMaxNameBytes = 4096;
 
 absl::Status CheckText(const std::string& text, const std::string& what) {
   if (text.size() > kMaxRequestText) {
@@ -128,7 +129,11 @@ absl::StatusOr<TextTurn> FromMessage(const v1::TextTurn& message) {
 absl::StatusOr<DriftRequest> FromMessage(const v1::MeasureDriftRequest& message) {
   DriftRequest request;
   QGPU_ASSIGN_OR_RETURN(request.probe, DriftProbeFromName(message.probe()));
-  QGPU_RETURN_IF_ERROR(CheckText(message.text_name(), "the text's name"));
+  if (message.text_name().size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(fmt::format("the text's name has {} bytes; this worker takes at most {}",
+                                                  message.text_name().size(), kMaxNameBytes));
+  }
+  QGPU_RETURN_IF_ERROR(CheckUtf8(message.text_name(), "the text's name"));
   QGPU_RETURN_IF_ERROR(CheckText(message.text(), "the text"));
   request.text_name = message.text_name();
   request.text = message.text();
