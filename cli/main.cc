@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<TextModel>> LoadModel([[maybe_unused]] const std:
 #ifdef QGPU_HAS_TORCH
   return LoadTextModel(directory, type, device);
 #else
-  return absl::InvalidArgumentError("qgpu generate: this build has no libtorch; configure with -DQGPU_TORCH=ON");
+  return absl::InvalidArgumentError("generate: this build has no libtorch; configure with -DQGPU_TORCH=ON");
 #endif
 }
 
