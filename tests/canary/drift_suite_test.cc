@@ -177,6 +177,7 @@ TEST_F(DriftSuiteTest, AWorkerThatDoesNotCheatPassesEveryProbeAndEveryRowIsKept)
     EXPECT_EQ(ValueOf(attempt, "kl_p999", "nats"), summary.p999);
     EXPECT_EQ(ValueOf(attempt, "same_top", "share"), summary.same_top);
     EXPECT_EQ(ValueOf(attempt, "noise_kl_mean", "nats"), DriftStatistics::Summarize(item.drift->noise).mean);
+    EXPECT_EQ(ValueOf(attempt, "noise_base_perplexity", "tokens") == -1, item.kernel.starts_with("split-bfloat16"));
     EXPECT_EQ(ValueOf(attempt, "feed", "ms"), 1.0);
     const bool after_launch = item.kernel.ends_with("-after-launch");
     ASSERT_EQ(attempt.launch.has_value(), after_launch);
