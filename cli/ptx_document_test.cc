@@ -38,7 +38,8 @@ TEST(PtxForms, NativeCpuTakesWhatTheLoweringTakes) {
     for (const PtxForms& row : section.rows) {
       for (const std::string& form : ExpandPattern(row.pattern)) {
         const auto native = NativeCpuKernel::Compile("form.ptx", PtxOfForm(form, row.operands), "k");
-        if (!native.ok()) EXPECT_NE(WhyRefused(form, row.operands), "") << native.status();
+        if (native.ok()) continue;
+        EXPECT_NE(WhyRefused(form, row.operands), "") << native.status();
       }
     }
   }
