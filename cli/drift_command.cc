@@ -167,12 +167,12 @@ absl::StatusOr<ExitCode> Drift(const DriftOptions& options) {
   if (!options.out.empty()) QGPU_RETURN_IF_ERROR(measurement.Resume(options.out));
   QGPU_RETURN_IF_ERROR(Measure(options, setting, measurement));
 
-  const DriftBound bound = setting.split()                   ? DriftBound::kExactlyZero
-                           : options.data_type == "bfloat16" ? DriftBound::kTimesNoiseFloor
-                                                             : DriftBound::kRounding;
+  DriftProbe probe;
+  probe.form = setting.split() ? DriftProbe::Form::kSplit : DriftProbe::Form::kDense;
+  probe.bfloat16 = options.data_type == "bfloat16";
+  probe.after_launch = !setting.launch.empty();
   const std::string reference = setting.split() ? options.data_type : "float32";
-  const DriftVerdict verdict =
-      JudgeDrift(measurement.drift(), measurement.noise_floor(), setting.launch.empty() ? bound : DriftBound::kNone);
+  const DriftVerdict verdict = JudgeDrift(measurement.drift(), measurement.noise_floor(), BoundOf(probe));
   fmt::print("base {}, token ids from {}\n", options.base.empty() ? "embedded (random)" : options.base, setting.tokens);
   fmt::print("KL(base in {} || merged, {} form, in {}), nats\n", reference, options.form, options.data_type);
   if (!setting.launch.empty())
