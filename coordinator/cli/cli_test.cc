@@ -160,7 +160,7 @@ TEST(ProgressTest, SaysHowMuchIsLeft) {
   EXPECT_EQ(FormatProgress(progress), "4/4 items, 50 tokens, 7 positions, 2 not passed, 1.5 s");
 }
 
-TEST(ProgressTest, WhatAnEarlierSessionDidSaysNothingOfTheTimeThatIsLeft) {
+TEST(ProgressTest, WhatWasDoneBeforeSaysNothingOfTheTimeThatIsLeft) {
   Progress progress;
   progress.total = 100;
   progress.done = progress.done_before = 90;

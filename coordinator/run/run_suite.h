@@ -43,10 +43,10 @@ Clocks RealClocks();
 struct Progress {
   int done = 0, total = 0;
   int not_passed = 0;
-  int done_before = 0;     // of `done`: in an earlier session of the run
+  int done_before = 0;     // of `done`: before the run was taken up
   int64_t tokens = 0;      // of launches
-  int64_t positions = 0;   // of drift measurements, in this session
-  int64_t elapsed_ms = 0;  // of this session
+  int64_t positions = 0;   // of drift measurements, since the run was begun or taken up
+  int64_t elapsed_ms = 0;  // since then
 };
 
 // Told what happens, from one thread at a time.

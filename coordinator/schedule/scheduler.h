@@ -21,7 +21,7 @@ struct WorkItem {
   int worker = 0;
   int repetition = 1;
   int64_t lease_ms = 0;     // 0: as the options say
-  int attempts_before = 0;  // in an earlier session of the run; they count in the attempts' numbers only
+  int attempts_before = 0;  // before the run was taken up; they count in the attempts' numbers only
 };
 
 struct SchedulerOptions {

@@ -83,7 +83,7 @@ TEST(SchedulerTest, ALostLeaseIsGivenOutAgainAndItsLateResultIgnored) {
   EXPECT_EQ(scheduler.Complete(again.attempt_id, Outcome::kFinal, 2001), Effect::kDone);
 }
 
-TEST(SchedulerTest, WhatAnEarlierSessionDidIsNotDoneAgain) {
+TEST(SchedulerTest, WhatWasDoneBeforeIsNotDoneAgain) {
   SchedulerOptions options;
   options.first_attempt = 8;
   Scheduler scheduler = ReadyScheduler({{0, 0, 1}, {1, 0, 1, 0, 2}}, options);
