@@ -149,7 +149,8 @@ def main():
     margins = reports["transformers"][0]["margins"]
     agreeing, worst = sum(margin == 0 for margin in margins), max(margins)
     distinct = len(set(reports["ours"][0]["ids"]))
-    print(f"best ids: {agreeing} of {len(margins)} agree ({distinct} different ones), the others are behind by at most {worst:.3g} in logits")
+    print(f"best ids: {agreeing} of {len(margins)} agree ({distinct} different ones), "
+          f"the others are behind by at most {worst:.3g} in logits")
     same = worst <= tolerance
     fast = times >= TIMES_TRANSFORMERS or share >= SHARE_OF_PROBE
     print(f"{TIMES_TRANSFORMERS} times transformers: {'yes' if times >= TIMES_TRANSFORMERS else 'no'}; "
