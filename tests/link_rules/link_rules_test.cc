@@ -66,11 +66,11 @@ TEST_F(LinkRules, TheTextSideKnowsOnlyFilesOfABase) {
 }
 
 TEST_F(LinkRules, WhatWritesTextKnowsTheModelOnlyAsATextModel) {
-  EXPECT_THAT(Violations(graph_, "model/generate/",
-                         {"machine/", "kernels/", "lowering/", "oracle/", "model/netlist/", "model/schedule/",
-                          "model/weights/", "model/forward/sparse/", "model/forward/torch/", "model/launch/",
-                          "model/merge/"}),
-              IsEmpty());
+  EXPECT_THAT(
+      Violations(graph_, "model/generate/",
+                 {"machine/", "kernels/", "lowering/", "oracle/", "model/netlist/", "model/schedule/", "model/weights/",
+                  "model/forward/sparse/", "model/forward/torch/", "model/launch/", "model/merge/"}),
+      IsEmpty());
 }
 
 TEST_F(LinkRules, NativeEnginesShareOnlyThePtxSyntaxWithTheMachine) {
