@@ -21,10 +21,11 @@ std::vector<std::string> PositionFields(const DriftRow& drift, size_t i) {
                                      std::to_string(row.top_overlap)};
   if (i < drift.noise.rows.size()) {
     const RowDrift& noise = drift.noise.rows[i];
-    fields.insert(fields.end(), {fmt::format("{}", noise.kl), fmt::format("{}", noise.merged_surprise),
-                                 Boolean(noise.same_top), std::to_string(noise.top_overlap)});
+    fields.insert(fields.end(), {fmt::format("{}", noise.kl), fmt::format("{}", noise.base_surprise),
+                                 fmt::format("{}", noise.merged_surprise), Boolean(noise.same_top),
+                                 std::to_string(noise.top_overlap)});
   } else {
-    fields.insert(fields.end(), 4, "");
+    fields.insert(fields.end(), 5, "");
   }
   fields.push_back(i < drift.predicted.size() ? Printable(drift.predicted[i]) : "");
   return fields;
@@ -50,6 +51,7 @@ std::string WriteDriftCsv(const RunReport& report) {
                              "same_top1_boolean",
                              "top5_overlap_count",
                              "noise_kl_nats",
+                             "noise_base_surprise_nats",
                              "noise_surprise_nats",
                              "noise_same_top1_boolean",
                              "noise_top5_overlap_count",

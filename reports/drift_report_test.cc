@@ -49,6 +49,8 @@ ItemRow DriftItem(const std::string& probe, const std::string& text, const std::
   for (const double value : noise) {
     item.drift->noise.rows.emplace_back();
     item.drift->noise.rows.back().kl = value;
+    item.drift->noise.rows.back().base_surprise = 3;
+    item.drift->noise.rows.back().merged_surprise = 4;
   }
   return item;
 }
@@ -211,6 +213,15 @@ TEST(DriftPageTest, OnePositionIsATableAndAPlot) {
   EXPECT_THAT(page, Not(HasSubstr("inf,")));
 }
 
+TEST(DriftPageTest, TheNoiseFloorHasABaseOfItsOwn) {
+  const std::string page = WriteHtml(RunOf({DriftItem("split-bfloat16", "a", {0, 0}, {1e-3, 1e-3})}));
+  const auto perplexities = [](double base, double merged) {
+    return fmt::format("<td class=\"n\">{:.5g}</td><td class=\"n\">{:.5g}</td>", std::exp(base), std::exp(merged));
+  };
+  EXPECT_EQ(CountOf(page, perplexities(2, 2)), 2) << "the text and all together";
+  EXPECT_EQ(CountOf(page, perplexities(3, 4)), 2) << "of the noise floor";
+}
+
 TEST(DriftPageTest, ALongTextIsReducedAndThatIsSaid) {
   const std::vector<double> values = ManyValues(10000);
   const std::string page = WriteHtml(RunOf({DriftItem("dense-bfloat16", "a", values, values)}));
@@ -295,9 +306,10 @@ TEST(DriftCsvTest, OneRowForEachPositionWithUnitsInColumnNames) {
   EXPECT_EQ(CountOf(csv, "\r\n"), 1 + 3);
   EXPECT_EQ(CountOf(csv, "\n"), 1 + 3);
   EXPECT_THAT(csv, HasSubstr("position,kl_nats,machine_share_probability,"));
-  EXPECT_THAT(csv, HasSubstr("7,drift,dense-bfloat16,a,local,1,tiny,,1,0,0.5,0,2,2,1,5,0.25,0,0,0, w0\r\n"));
-  EXPECT_THAT(csv, HasSubstr("7,drift,dense-bfloat16,a,local,1,tiny,,1,1,0,0,2,2,1,5,0.125,0,0,0,\"a,\"\"\\n\"\r\n"));
-  EXPECT_THAT(csv, HasSubstr("7,drift,split-float32,b,local,1,tiny,,0,0,0,0,2,2,1,5,,,,, w0\r\n"));
+  EXPECT_THAT(csv, HasSubstr(",noise_kl_nats,noise_base_surprise_nats,noise_surprise_nats,noise_same_top1_boolean,"));
+  EXPECT_THAT(csv, HasSubstr("7,drift,dense-bfloat16,a,local,1,tiny,,1,0,0.5,0,2,2,1,5,0.25,3,4,0,0, w0\r\n"));
+  EXPECT_THAT(csv, HasSubstr("7,drift,dense-bfloat16,a,local,1,tiny,,1,1,0,0,2,2,1,5,0.125,3,4,0,0,\"a,\"\"\\n\"\r\n"));
+  EXPECT_THAT(csv, HasSubstr("7,drift,split-float32,b,local,1,tiny,,0,0,0,0,2,2,1,5,,,,,, w0\r\n"));
 }
 
 TEST(ReportsTest, FormatsAgreeOnDriftItems) {

@@ -292,6 +292,8 @@ class DriftOverTheWire : public HostedTextTest {
         if (rows.noise_kl_size() == 0) continue;
         RowDrift noise;
         noise.kl = rows.noise_kl(i);
+        noise.base_surprise = rows.noise_base_surprise(i);
+        noise.merged_surprise = rows.noise_surprise(i);
         EXPECT_TRUE(measured.noise.Append("trigger", position, noise).ok());
       }
     }
@@ -342,7 +344,11 @@ TEST_F(DriftOverTheWire, IsThatOfTheLibraryAlsoWhenTakenUp) {
     EXPECT_EQ(whole.drift.ToJson().dump(), expected.drift().ToJson().dump());
     ASSERT_EQ(whole.noise.Rows("trigger"), probe.bfloat16 ? 200 : 0);
     for (int i = 0; i < whole.noise.Rows("trigger"); ++i) {
-      ASSERT_EQ(whole.noise.texts()[0].rows[i].kl, expected.noise_floor().texts()[0].rows[i].kl);
+      const RowDrift& row = whole.noise.texts()[0].rows[i];
+      const RowDrift& wanted = expected.noise_floor().texts()[0].rows[i];
+      ASSERT_EQ(row.kl, wanted.kl);
+      ASSERT_EQ(row.base_surprise, wanted.base_surprise);
+      ASSERT_EQ(row.merged_surprise, wanted.merged_surprise);
     }
     const DriftVerdict verdict = JudgeDrift(whole.drift, whole.noise, BoundOf(probe));
     EXPECT_TRUE(verdict.within) << verdict.text;

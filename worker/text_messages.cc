@@ -69,6 +69,7 @@ void AddRow(const RowDrift& row, v1::DriftRows& rows) {
 
 void AddNoise(const RowDrift& row, v1::DriftRows& rows) {
   rows.add_noise_kl(row.kl);
+  rows.add_noise_base_surprise(row.base_surprise);
   rows.add_noise_surprise(row.merged_surprise);
   rows.add_noise_same_top(row.same_top);
   rows.add_noise_top_overlap(static_cast<uint32_t>(row.top_overlap));

@@ -99,7 +99,7 @@ class EchoHost : public TextHost {
       piece.first_position = at;
       for (int64_t i = at; i < std::min(at + request.chunk, positions); ++i) {
         piece.drift.push_back({0.5 * static_cast<double>(i), 1e-12, 2, 3, true, 4});
-        piece.noise_floor.push_back({0.25 * static_cast<double>(i), 0, 2, 5, false, 1});
+        piece.noise_floor.push_back({0.25 * static_cast<double>(i), 0, 6, 5, false, 1});
         piece.predicted.push_back(request.text.substr(static_cast<size_t>(i) + 1, 1));
       }
       QGPU_RETURN_IF_ERROR(callbacks.on_rows(piece));
@@ -297,6 +297,7 @@ TEST_F(TextServiceTest, DriftIsStreamedChunkByChunk) {
   EXPECT_THAT(rows.top_overlap(), ElementsAre(4, 4, 4));
   EXPECT_THAT(rows.predicted(), ElementsAre("e", "f", "g"));
   EXPECT_THAT(rows.noise_kl(), ElementsAre(0.75, 1, 1.25));
+  EXPECT_THAT(rows.noise_base_surprise(), ElementsAre(6, 6, 6));
   EXPECT_THAT(rows.noise_surprise(), ElementsAre(5, 5, 5));
   EXPECT_THAT(rows.noise_same_top(), ElementsAre(false, false, false));
   EXPECT_THAT(rows.noise_top_overlap(), ElementsAre(1, 1, 1));

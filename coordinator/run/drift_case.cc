@@ -227,7 +227,7 @@ AttemptOutcome PreparedDrift::Judge(const DriftRow& row) const {
   AttemptOutcome outcome;
   outcome.status = verdict.within ? CaseStatus::kPass : CaseStatus::kFail;
   outcome.message = verdict.text;
-  outcome.samples = DriftSamples(probe_, row);
+  outcome.samples = DriftSamples(row);
   return outcome;
 }
 
@@ -340,19 +340,14 @@ absl::StatusOr<DriftSuite> MakeDriftSuite(const std::vector<DriftProbe>& probes,
   return suite;
 }
 
-std::vector<Sample> DriftSamples(const DriftProbe& probe, const DriftRow& row) {
+std::vector<Sample> DriftSamples(const DriftRow& row) {
   std::vector<Sample> samples;
   const DriftSummary summary = DriftStatistics::Summarize(row.drift);
   AddSamples(summary, "", samples);
   samples.push_back({"positions", "count", static_cast<double>(summary.positions)});
   samples.push_back({"machine_share", "share", summary.machine_share});
   samples.push_back({"machine_share_max", "share", summary.machine_share_max});
-  if (row.noise.rows.empty()) return samples;
-  AddSamples(DriftStatistics::Summarize(row.noise), "noise_", samples);
-  // A row says the surprise of its reference only: of the split form in bfloat16 that is not the noise floor's float32.
-  if (probe.form == DriftProbe::Form::kSplit && probe.bfloat16) {
-    std::erase_if(samples, [](const Sample& sample) { return sample.metric == "noise_base_perplexity"; });
-  }
+  if (!row.noise.rows.empty()) AddSamples(DriftStatistics::Summarize(row.noise), "noise_", samples);
   return samples;
 }
 

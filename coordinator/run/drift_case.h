@@ -33,6 +33,6 @@ absl::StatusOr<DriftSuite> MakeDriftSuite(const std::vector<DriftProbe>& probes,
                                           const DriftOptions& options);
 
 // The statistics of a complete measurement as an attempt's samples, computed from its rows.
-std::vector<Sample> DriftSamples(const DriftProbe& probe, const DriftRow& row);
+std::vector<Sample> DriftSamples(const DriftRow& row);
 
 }  // namespace qgpu

@@ -29,7 +29,8 @@ absl::Status CheckColumns(const v1::DriftRows& rows) {
     if (size != count && size != 0)
       return Violation(fmt::format("{} of {}, {} of kl in one message", size, name, count));
   }
-  const std::pair<const char*, int> with_noise[] = {{"noise_surprise", rows.noise_surprise_size()},
+  const std::pair<const char*, int> with_noise[] = {{"noise_base_surprise", rows.noise_base_surprise_size()},
+                                                    {"noise_surprise", rows.noise_surprise_size()},
                                                     {"noise_same_top", rows.noise_same_top_size()},
                                                     {"noise_top_overlap", rows.noise_top_overlap_size()}};
   for (const auto& [name, size] : with_noise) {
@@ -56,7 +57,7 @@ DriftChunk FromMessage(const v1::DriftRows& message) {
   for (int i = 0; i < message.noise_kl_size(); ++i) {
     RowDrift& row = chunk.noise.emplace_back();
     row.kl = message.noise_kl(i);
-    row.base_surprise = message.base_surprise(i);
+    row.base_surprise = message.noise_base_surprise(i);
     row.merged_surprise = message.noise_surprise(i);
     row.same_top = message.noise_same_top(i);
     row.top_overlap = Overlap(message.noise_top_overlap(i));

@@ -108,7 +108,7 @@ CREATE TABLE drift_position (
   kl REAL NOT NULL, machine_share REAL NOT NULL, base_surprise REAL NOT NULL, merged_surprise REAL NOT NULL,
   same_top INTEGER NOT NULL, top_overlap INTEGER NOT NULL,
   predicted TEXT NOT NULL,
-  noise_kl REAL, noise_surprise REAL, noise_same_top INTEGER, noise_top_overlap INTEGER,
+  noise_kl REAL, noise_base_surprise REAL, noise_surprise REAL, noise_same_top INTEGER, noise_top_overlap INTEGER,
   PRIMARY KEY (item_id, position)
 ) STRICT, WITHOUT ROWID;
 )sql";

@@ -27,15 +27,16 @@ absl::Status Store::AppendDrift(int64_t item_id, int64_t first_position, std::sp
   for (size_t i = 0; i < rows.size(); ++i) {
     QGPU_ASSIGN_OR_RETURN(
         Statement insert,
-        database_->Prepare("INSERT INTO drift_position VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+        database_->Prepare("INSERT INTO drift_position VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
     const RowDrift& row = rows[i];
     insert.Bind(item_id).Bind(first_position + static_cast<int64_t>(i)).Bind(row.kl).Bind(row.machine_share);
     insert.Bind(row.base_surprise).Bind(row.merged_surprise).Bind(row.same_top).Bind(row.top_overlap);
     insert.Bind(predicted[i]);
     if (noise.empty()) {
-      insert.BindNull().BindNull().BindNull().BindNull();
+      insert.BindNull().BindNull().BindNull().BindNull().BindNull();
     } else {
-      insert.Bind(noise[i].kl).Bind(noise[i].merged_surprise).Bind(noise[i].same_top).Bind(noise[i].top_overlap);
+      insert.Bind(noise[i].kl).Bind(noise[i].base_surprise).Bind(noise[i].merged_surprise);
+      insert.Bind(noise[i].same_top).Bind(noise[i].top_overlap);
     }
     QGPU_RETURN_IF_ERROR(insert.Run());
   }
@@ -71,8 +72,8 @@ absl::Status Store::ReadDriftRows(int64_t item_id, DriftRow& row) {
   QGPU_ASSIGN_OR_RETURN(
       Statement rows,
       database_->Prepare("SELECT kl, machine_share, base_surprise, merged_surprise, same_top, top_overlap, predicted, "
-                         "noise_kl, noise_surprise, noise_same_top, noise_top_overlap FROM drift_position WHERE "
-                         "item_id = ? ORDER BY position"));
+                         "noise_kl, noise_base_surprise, noise_surprise, noise_same_top, noise_top_overlap FROM "
+                         "drift_position WHERE item_id = ? ORDER BY position"));
   rows.Bind(item_id);
   while (true) {
     QGPU_ASSIGN_OR_RETURN(const bool more, rows.Step());
@@ -81,9 +82,9 @@ absl::Status Store::ReadDriftRows(int64_t item_id, DriftRow& row) {
                               static_cast<int>(rows.Integer(5))});
     row.predicted.push_back(rows.Text(6));
     if (rows.IsNull(7)) continue;
-    // The base against itself: no machine ids, and the fine one's surprise is the row's.
+    // The base against itself: no machine ids.
     row.noise.rows.push_back(
-        {rows.Real(7), 0, rows.Real(2), rows.Real(8), rows.Integer(9) != 0, static_cast<int>(rows.Integer(10))});
+        {rows.Real(7), 0, rows.Real(8), rows.Real(9), rows.Integer(10) != 0, static_cast<int>(rows.Integer(11))});
   }
 }
 

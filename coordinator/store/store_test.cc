@@ -260,7 +260,7 @@ class DriftStoreTest : public StoreTest {
     measurement_.reference = "base";
     measurement_.merged = "merged";
     rows_ = {{1e-12, 1e-30, 1.0 / 3, 2.5, true, 5}, {0, 0, 3, 4, false, 0}, {-1e-16, 1, 5, 6, true, 2}};
-    noise_ = {{0.25, 0, 1.0 / 3, 7, false, 1}, {0.5, 0, 3, 8, true, 2}, {0, 0, 5, 9, true, 3}};
+    noise_ = {{0.25, 0, 2.0 / 3, 7, false, 1}, {0.5, 0, 3.5, 8, true, 2}, {0, 0, 5, 9, true, 3}};
     predicted_ = {"a", "", "\xc3\xa9"};
   }
   std::unique_ptr<Store> store_;

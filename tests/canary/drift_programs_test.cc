@@ -83,7 +83,13 @@ TEST(DriftProgramsTest, AWorkerThatDoesNotCheatPassesAndTheFiguresAreReported) {
   EXPECT_THAT(run.err, HasSubstr("run 1 in qgpu.db, html in report.html, csv in report.csv\n"));
   const RunReport report = StoredRun(folder);
   EXPECT_EQ(report.items.size(), 30u);
-  for (const ItemRow& item : report.items) EXPECT_EQ(item.status, CaseStatus::kPass) << item.CaseId();
+  for (const ItemRow& item : report.items) {
+    EXPECT_EQ(item.status, CaseStatus::kPass) << item.CaseId();
+    ASSERT_EQ(item.drift->noise.rows.size(), 128u) << item.CaseId();
+    for (const RowDrift& row : item.drift->noise.rows) {
+      ASSERT_EQ(row.merged_surprise, row.base_surprise + row.kl) << "so the canary makes them up, from the base's own";
+    }
+  }
   const Finished csv = RunCoordinator(folder, {"report", "--format", "drift-csv"});
   EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 1 + 30 * 128);
 }

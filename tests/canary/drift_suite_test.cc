@@ -176,8 +176,10 @@ TEST_F(DriftSuiteTest, AWorkerThatDoesNotCheatPassesEveryProbeAndEveryRowIsKept)
     EXPECT_EQ(ValueOf(attempt, "kl_mean", "nats"), summary.mean);
     EXPECT_EQ(ValueOf(attempt, "kl_p999", "nats"), summary.p999);
     EXPECT_EQ(ValueOf(attempt, "same_top", "share"), summary.same_top);
-    EXPECT_EQ(ValueOf(attempt, "noise_kl_mean", "nats"), DriftStatistics::Summarize(item.drift->noise).mean);
-    EXPECT_EQ(ValueOf(attempt, "noise_base_perplexity", "tokens") == -1, item.kernel.starts_with("split-bfloat16"));
+    const DriftSummary noise = DriftStatistics::Summarize(item.drift->noise);
+    EXPECT_EQ(ValueOf(attempt, "noise_kl_mean", "nats"), noise.mean);
+    EXPECT_EQ(ValueOf(attempt, "noise_base_perplexity", "tokens"), noise.base_perplexity);
+    EXPECT_NE(noise.base_perplexity, summary.base_perplexity) << "the canary's are two bases";
     EXPECT_EQ(ValueOf(attempt, "feed", "ms"), 1.0);
     const bool after_launch = item.kernel.ends_with("-after-launch");
     ASSERT_EQ(attempt.launch.has_value(), after_launch);
@@ -217,6 +219,7 @@ TEST_F(DriftSuiteTest, MoreWaysToBreakTheProtocol) {
       {[](DriftChunk& chunk) { chunk.rows[3].top_overlap = 6; }, "position 3: top_overlap is 6"},
       {[](DriftChunk& chunk) { chunk.rows[3].merged_surprise = INFINITY; }, "position 3: merged_surprise is inf"},
       {[](DriftChunk& chunk) { chunk.noise[4].kl = -INFINITY; }, "position 4: noise floor: kl is -inf"},
+      {[](DriftChunk& chunk) { chunk.noise[2].base_surprise = NAN; }, "position 2: noise floor: base_surprise is nan"},
       {[](DriftChunk& chunk) { chunk.first_position = -8; }, "rows from position -8 on"}};
   for (const auto& [change, message] : changes) {
     TextWorker worker(DriftCheat::kNone);
