@@ -16,6 +16,7 @@
 #include "coordinator/run/local_parties.h"
 #include "coordinator/run/run_suite.h"
 #include "coordinator/run/take_up.h"
+#include "reports/printable.h"
 
 namespace qgpu {
 namespace {
@@ -140,9 +141,15 @@ absl::Status CheckWritable(const std::vector<ReportTarget>& targets) {
   return absl::OkStatus();
 }
 
+// The figures on stdout; what each was measured on, words of other programs, on stderr.
 void PrintHeadline(const RunReport& report) {
-  for (const HeadlineFigure& figure : Headline(report)) fmt::print("{} {}\n", figure.name, figure.value);
+  const std::vector<HeadlineFigure> headline = Headline(report);
+  for (const HeadlineFigure& figure : headline) fmt::print("{} {}\n", figure.name, figure.value);
   std::fflush(stdout);
+  for (const HeadlineFigure& figure : headline) {
+    if (figure.measured_on.empty()) continue;
+    fmt::print(stderr, "{} measured on {}\n", figure.name, Printable(figure.measured_on));
+  }
 }
 
 void PrintWhereItIs(const RunReport& report, const RunSuiteOptions& options, const std::vector<ReportTarget>& targets) {

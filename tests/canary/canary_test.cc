@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Finished RunCanary(const TestFolder& folder, const std::string& cheat, const std::string& filter,
                    std::vector<std::string> more = {}, Environment environment = {}) {
@@ -36,6 +37,9 @@ TEST(CanaryTest, AWorkerThatDoesNotCheatPasses) {
   const Finished run = RunCanary(folder, "none", "dot/*");
   EXPECT_EQ(run.exit_code, kExitGood) << run.err;
   EXPECT_EQ(run.out, "kernels 1/1\nchat not run\nadvanced not run\nmean KL not run\n");
+  EXPECT_THAT(run.err, HasSubstr("\nkernels measured on base: "));
+  EXPECT_THAT(run.err, HasSubstr("; native witness: native-cpu ("));
+  EXPECT_THAT(run.err, Not(HasSubstr("mean KL measured on")));
   const RunReport report = StoredRun(folder);
   EXPECT_EQ(report.run.state, "finished");
   ASSERT_GE(report.items.size(), 3u);

@@ -80,6 +80,7 @@ TEST(DriftProgramsTest, AWorkerThatDoesNotCheatPassesAndTheFiguresAreReported) {
   EXPECT_EQ(run.exit_code, kExitGood) << run.err;
   EXPECT_THAT(run.out, HasSubstr("kernels not run\n"));
   EXPECT_THAT(run.out, HasSubstr("mean KL 0 (split), "));
+  EXPECT_THAT(run.err, HasSubstr("\nmean KL measured on base: "));
   EXPECT_THAT(run.err, HasSubstr("run 1 in qgpu.db, html in report.html, csv in report.csv\n"));
   const RunReport report = StoredRun(folder);
   EXPECT_EQ(report.items.size(), 30u);
