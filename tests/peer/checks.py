@@ -1,4 +1,5 @@
 """What a dense export loaded in transformers must do."""
+import copy
 import pathlib
 
 from peer import torch
@@ -44,8 +45,8 @@ def check_text(model, base, compiled_layers, name):
     got = logits[:, :vocabulary].log_softmax(-1)
     kl = (expected.exp() * (expected - got)).sum(-1)
     machine = logits.softmax(-1)[:, vocabulary:].sum(-1).max().item()
-    noise = base.to(torch.bfloat16)(ids).logits[0].double().log_softmax(-1)
-    base.to(torch.float32)
+    coarse = copy.deepcopy(base).to(torch.bfloat16)  # a copy: rounding does not come undone
+    noise = coarse(ids).logits[0].double().log_softmax(-1)
     noise_kl = (expected.exp() * (expected - noise)).sum(-1).mean().item()
     print(f"{name}: text KL mean {kl.mean():.1e} max {kl.max():.1e}, machine share {machine:.1e}; "
           f"the base's own bfloat16 noise {noise_kl:.1e}")
