@@ -45,7 +45,7 @@ std::string WriteDriftCsv(const RunReport& report) {
                              "complete",
                              "position",
                              "kl_nats",
-                             "machine_share_probability",
+                             "machine_share",
                              "base_surprise_nats",
                              "merged_surprise_nats",
                              "same_top1_boolean",

@@ -32,7 +32,7 @@ ItemRow DriftItem(const std::string& probe, const std::string& text, const std::
   item.status = CaseStatus::kPass;
   item.attempts.emplace_back();
   item.attempts[0].status = CaseStatus::kPass;
-  item.attempts[0].samples = {{"mean_kl", "nats", kl.empty() ? 0 : kl[0]}};
+  item.attempts[0].samples = {{"kl_mean", "nats", kl.empty() ? 0 : kl[0]}};
   item.drift.emplace();
   item.drift->positions = std::ssize(kl);
   item.drift->reference = "base, float32";
@@ -305,7 +305,7 @@ TEST(DriftCsvTest, OneRowForEachPositionWithUnitsInColumnNames) {
   const std::string csv = WriteDriftCsv(RunOf(items));
   EXPECT_EQ(CountOf(csv, "\r\n"), 1 + 3);
   EXPECT_EQ(CountOf(csv, "\n"), 1 + 3);
-  EXPECT_THAT(csv, HasSubstr("position,kl_nats,machine_share_probability,"));
+  EXPECT_THAT(csv, HasSubstr("position,kl_nats,machine_share,"));
   EXPECT_THAT(csv, HasSubstr(",noise_kl_nats,noise_base_surprise_nats,noise_surprise_nats,noise_same_top1_boolean,"));
   EXPECT_THAT(csv, HasSubstr("7,drift,dense-bfloat16,a,local,1,tiny,,1,0,0.5,0,2,2,1,5,0.25,3,4,0,0, w0\r\n"));
   EXPECT_THAT(csv, HasSubstr("7,drift,dense-bfloat16,a,local,1,tiny,,1,1,0,0,2,2,1,5,0.125,3,4,0,0,\"a,\"\"\\n\"\r\n"));
@@ -327,7 +327,7 @@ TEST(ReportsTest, FormatsAgreeOnDriftItems) {
   EXPECT_EQ(CountOf(csv, ",pass,"), totals.count(CaseStatus::kPass));
   EXPECT_EQ(CountOf(csv, ",fail,"), totals.count(CaseStatus::kFail));
   EXPECT_EQ(CountOf(csv, ",not run,"), totals.items - totals.items_finished);
-  EXPECT_THAT(csv, HasSubstr("mean_kl_nats"));
+  EXPECT_THAT(csv, HasSubstr("kl_mean_nats"));
   EXPECT_THAT(page, HasSubstr("3 items, 2 finished, 1 pass, 1 fail"));
   EXPECT_THAT(page, HasSubstr("1 of 3 pass"));
   EXPECT_EQ(CountOf(positions, "\r\n") - 1, DriftGroups(report)[0].drift.positions);

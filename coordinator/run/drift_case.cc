@@ -289,8 +289,8 @@ void AddSamples(const DriftSummary& summary, const std::string& prefix, std::vec
                         {"kl_min", "nats", summary.min},
                         {"same_top", "share", summary.same_top},
                         {"top_overlap", "share", summary.top_overlap},
-                        {"base_perplexity", "tokens", summary.base_perplexity},
-                        {"merged_perplexity", "tokens", summary.merged_perplexity}};
+                        {"base", "perplexity", summary.base_perplexity},
+                        {"merged", "perplexity", summary.merged_perplexity}};
   for (const Sample& sample : all) samples.push_back({prefix + sample.metric, sample.unit, sample.value});
 }
 
@@ -345,8 +345,8 @@ std::vector<Sample> DriftSamples(const DriftRow& row) {
   const DriftSummary summary = DriftStatistics::Summarize(row.drift);
   AddSamples(summary, "", samples);
   samples.push_back({"positions", "count", static_cast<double>(summary.positions)});
-  samples.push_back({"machine_share", "share", summary.machine_share});
-  samples.push_back({"machine_share_max", "share", summary.machine_share_max});
+  samples.push_back({"machine_mean", "share", summary.machine_share});
+  samples.push_back({"machine_max", "share", summary.machine_share_max});
   if (!row.noise.rows.empty()) AddSamples(DriftStatistics::Summarize(row.noise), "noise_", samples);
   return samples;
 }

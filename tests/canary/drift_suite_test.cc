@@ -178,7 +178,10 @@ TEST_F(DriftSuiteTest, AWorkerThatDoesNotCheatPassesEveryProbeAndEveryRowIsKept)
     EXPECT_EQ(ValueOf(attempt, "same_top", "share"), summary.same_top);
     const DriftSummary noise = DriftStatistics::Summarize(item.drift->noise);
     EXPECT_EQ(ValueOf(attempt, "noise_kl_mean", "nats"), noise.mean);
-    EXPECT_EQ(ValueOf(attempt, "noise_base_perplexity", "tokens"), noise.base_perplexity);
+    EXPECT_EQ(ValueOf(attempt, "base", "perplexity"), summary.base_perplexity);
+    EXPECT_EQ(ValueOf(attempt, "merged", "perplexity"), summary.merged_perplexity);
+    EXPECT_EQ(ValueOf(attempt, "noise_base", "perplexity"), noise.base_perplexity);
+    EXPECT_EQ(ValueOf(attempt, "machine_max", "share"), summary.machine_share_max);
     EXPECT_NE(noise.base_perplexity, summary.base_perplexity) << "the canary's are two bases";
     EXPECT_EQ(ValueOf(attempt, "feed", "ms"), 1.0);
     const bool after_launch = item.kernel.ends_with("-after-launch");
