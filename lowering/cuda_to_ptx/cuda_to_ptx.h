@@ -17,8 +17,8 @@ struct SandboxLayers;
 
 // What a compilation may use. Exceeding any of them is an error about the kernel, not about this machine.
 struct CompileLimits {
-  int wall_ms = 20000;                               // frontend and backend together
-  int cpu_seconds = 15;                              // each
+  int wall_ms = 120000;                              // together: a net behind processor time, for busy machines
+  int cpu_seconds = 15;                              // each of frontend and backend
   uint64_t address_space_bytes = uint64_t{1} << 30;  // each; clang itself needs about 300 MB
   uint64_t output_bytes = uint64_t{4} << 20;         // PTX, and LLVM IR between the two stages
   uint64_t source_bytes = uint64_t{1} << 20;
