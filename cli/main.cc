@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/text_commands.h"
 #include "common/command_line.h"
+#include "common/passive_waiting.h"
 #include "common/version.h"
 #ifdef QGPU_HAS_TORCH
 #include "model/forward/torch/torch_executor.h"
@@ -24,6 +25,18 @@ absl::StatusOr<std::unique_ptr<TextModel>> LoadModel([[maybe_unused]] const std:
   return absl::InvalidArgumentError("generate: this build has no libtorch; configure with -DQGPU_TORCH=ON");
 #endif
 }
+
+#ifdef QGPU_HAS_TORCH
+bool UsesTorch(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) {
+    const std::string& name = command->get_name();
+    if (name == "generate" || name == "logits" || name == "drift") return true;
+    const CLI::Option* executor = command->get_option_no_throw("--executor");
+    if (executor != nullptr && executor->count() > 0 && executor->as<std::string>() == "torch") return true;
+  }
+  return false;
+}
+#endif
 
 int Main(int argc, char** argv) {
   CLI::App app("Run CUDA kernels inside a language model's weights.", "qgpu");
@@ -48,6 +61,9 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return EndOfParse("qgpu", app, error);
   }
+#ifdef QGPU_HAS_TORCH
+  if (UsesTorch(app)) RestartWithPassiveWaiting(argv);
+#endif
   const absl::StatusOr<ExitCode> end = action();
   if (end.ok()) return *end;
   const std::string message(end.status().message());

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "common/command_line.h"
+#include "common/passive_waiting.h"
 #include "common/version.h"
 #include "grpcpp/impl/codegen/service_type.h"
 #include "proto/server_flags.h"
@@ -10,6 +11,7 @@
 
 int main(int argc, char** argv) {
   using namespace qgpu;
+  RestartWithPassiveWaiting(argv);
   CLI::App app{"qgpu-worker: hosts a merged model for launches, text and drift, for qgpu-coordinator."};
   app.set_version_flag("--version", [] { return VersionText("qgpu-worker", DefaultCircuitPath()); });
   ServerOptions server;

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -39,7 +40,10 @@ absl::Status LocalProgram::Spawn(const std::string& path, const std::vector<std:
   stdout_ = out[0];
   std::vector<std::string> words = {"--listen", "127.0.0.1:0", "--exit-with-stdin"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  const auto child = SpawnProgram(path, words, {}, {.in = in[0], .out = out[1]});
+  // What a worker would otherwise start itself again for (common/passive_waiting.h).
+  std::vector<std::string> settings;
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr) settings.push_back("OMP_WAIT_POLICY=PASSIVE");
+  const auto child = SpawnProgram(path, words, settings, {.in = in[0], .out = out[1]});
   close(in[0]);
   close(out[1]);
   if (!child.ok()) return absl::FailedPreconditionError(child.status().message());
