@@ -101,7 +101,8 @@ absl::Status ReadSampling(const json& config, const std::string& place, Generati
   if (do_sample != config.end() && *do_sample == true) result.sampling = sampling;
   const std::set<std::string> followed = {"do_sample", "temperature", "top_k", "top_p", "min_p", "repetition_penalty"};
   for (const auto& [name, value] : config.items()) {
-    if (kHarmless.count(name) == 0 && followed.count(name) == 0 && !value.is_null()) result.ignored.push_back(name);
+    if (kHarmless.count(name) == 0 && followed.count(name) == 0 && !value.is_null() && value != false)
+      result.ignored.push_back(name);
   }
   return absl::OkStatus();
 }

@@ -151,8 +151,16 @@ absl::Status ReadPreTokenizer(const json& value, TokenizerFile& file) {
   return Fields().Any("type").Read("pretokenizers", read_parts).Check("pre_tokenizer", value);
 }
 
+// A template that puts nothing around a text, which is what `transformers` saves for a tokenizer without one. Its
+// "pair" is for two texts at once, which are never encoded here.
+bool AddsNothing(const json& value) {
+  static const json kTextAlone = json::parse(R"([{"Sequence": {"id": "A", "type_id": 0}}])");
+  return value.is_object() && value.value("type", json()) == "TemplateProcessing" &&
+         value.value("single", json()) == kTextAlone && value.value("special_tokens", json()) == json::object();
+}
+
 absl::Status ReadPostProcessor(const json& value) {
-  return value.is_null() ? absl::OkStatus() : ReadByteLevel("post_processor", value, nullptr);
+  return value.is_null() || AddsNothing(value) ? absl::OkStatus() : ReadByteLevel("post_processor", value, nullptr);
 }
 
 absl::Status ReadModel(const json& value, TokenizerFile& file) {

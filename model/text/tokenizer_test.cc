@@ -88,6 +88,24 @@ TEST(Tokenizer, FindsSpecialTokensUnlessTheyAreText) {
   EXPECT_EQ(tokenizer->Decode(Ids(*tokenizer, "a<|im_end|>b<think>"), /*skip_special=*/true), "ab<think>");
 }
 
+TEST(Tokenizer, ATemplateThatAddsNothingIsNone) {
+  json file = TestTokenizer({});
+  const json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+             end = {{"SpecialToken", {{"id", "e"}, {"type_id", 0}}}};
+  const auto with = [&file](const json& single, const json& special) {
+    file["post_processor"] = {
+        {"type", "TemplateProcessing"}, {"single", single}, {"pair", json::array()}, {"special_tokens", special}};
+    return Tokenizer::Parse(file.dump());
+  };
+  const auto tokenizer = with(json::array({text}), json::object());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT(Ids(**tokenizer, "ab"), ElementsAre('a', 'b'));
+  for (const json& single : {json::array(), json::array({text, text}), json::array({text, end})}) {
+    EXPECT_FALSE(with(single, json::object()).ok()) << single;
+  }
+  EXPECT_FALSE(with(json::array({text}), {{"e", 1}}).ok());
+}
+
 TEST(Tokenizer, TheLongestTokenThatStartsFirst) {
   json file = TestTokenizer({});
   file["added_tokens"][3]["content"] = "ab";
