@@ -139,6 +139,7 @@ absl::StatusOr<ExitCode> Build(const BuildOptions& options) {
     text = FormatReport(built, hash, bytes.size()) + (with_base ? DescribeDenseForm(*with_base) : "");
   }
   std::fputs(text.c_str(), stdout);
+  if (!options.out.empty()) fmt::print(stderr, "build: wrote {}\n", options.out);
   return kExitGood;
 }
 

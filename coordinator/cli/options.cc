@@ -27,7 +27,7 @@ void AddRunSuiteOptions(CLI::App& command, RunSuiteOptions& options) {
       ->capture_default_str();
   command.add_option("--db", options.database, "database")->capture_default_str();
   command.add_option("--report", options.reports,
-                     "FORMAT=PATH, repeatable; default html=report.html and csv=report.csv");
+                     "FORMAT=PATH, repeatable, in the place of the default: html=report.html and csv=report.csv");
   command.add_option("--filter", options.filter,
                      "glob over kernel/case or probe/text, or over kernel or probe: only what matches");
   command.add_option("--case-list", options.case_list, "file with one kernel/case or probe/text a line: only these");
@@ -67,7 +67,8 @@ void AddRunSuiteOptions(CLI::App& command, RunSuiteOptions& options) {
   command.add_option("--form", options.form, "the local worker's: split, dense");
   command.add_option("--dtype", options.data_type, "the local worker's: float32, bfloat16");
   command.add_option("--device", options.device, "the local worker's: cpu, cuda, mps");
-  command.add_option("--node", options.nodes, "HOST:PORT of a worker, repeatable; default: one is started here");
+  command.add_option("--node", options.nodes, "HOST:PORT of a worker, repeatable; default: one is started here")
+      ->allow_extra_args(false);
   command.add_option("--oracle", options.oracle, "HOST:PORT of the oracle; default: one is started here");
   command.add_option("--worker-program", options.worker_program, "program of the local worker");
   command.add_option("--oracle-program", options.oracle_program, "program of the local oracle");

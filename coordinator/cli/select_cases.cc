@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "common/file.h"
+#include "common/nearest.h"
 #include "coordinator/run/drift_case.h"
 #include "coordinator/run/kernel_case.h"
 
@@ -53,7 +54,14 @@ absl::Status AddDriftSuite(const RunSuiteOptions& options, SelectedCases& all) {
 absl::StatusOr<SelectedCases> LoadSuites(const RunSuiteOptions& options) {
   SelectedCases all;
   for (const std::string& name : options.suites) {
-    QGPU_RETURN_IF_ERROR(name == "drift" ? AddDriftSuite(options, all) : AddKernelSuite(name, options, all));
+    const absl::Status added = name == "drift" ? AddDriftSuite(options, all) : AddKernelSuite(name, options, all);
+    if (absl::IsNotFound(added) && !name.ends_with(".json")) {
+      std::vector<std::string> known = EmbeddedSuiteNames();
+      known.insert(known.begin(), "drift");
+      return absl::NotFoundError(fmt::format("no suite \"{}\"; there are: {}; or give the path of a .json file{}", name,
+                                             fmt::join(known, ", "), DidYouMean(name, known)));
+    }
+    QGPU_RETURN_IF_ERROR(added);
     for (size_t i = 0; i + 1 < all.suites.size(); ++i) {
       if (all.suites[i].name != all.suites.back().name) continue;
       return absl::InvalidArgumentError(fmt::format("suite {} is named twice", all.suites.back().name));
