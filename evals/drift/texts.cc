@@ -7,6 +7,7 @@
 #include "embedded/qgpu_drift_texts.h"
 #include "model/base/untrusted_json.h"
 #include "model/text/tokenizer.h"
+#include "model/text/utf8.h"
 
 namespace qgpu {
 namespace {
@@ -29,11 +30,13 @@ absl::StatusOr<std::string> Field(const nlohmann::json& entry, const char* key) 
 absl::StatusOr<DriftText> TextOfFile(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
-    return absl::NotFoundError(
-        fmt::format("--texts {}: neither a shipped text (all, prose, code, chat, numbers, trigger) nor a file", path));
+    return absl::NotFoundError(fmt::format(
+        "drift text {}: neither a shipped text (all, prose, code, chat, numbers, trigger) nor a file", path));
   }
   DriftText text{path, "file", "not known", path, ""};
+  QGPU_RETURN_IF_ERROR(CheckUtf8(path, fmt::format("the name of the drift text {}", path)));
   QGPU_ASSIGN_OR_RETURN(text.text, ReadUntrustedText(path, kMaxTextBytes));
+  QGPU_RETURN_IF_ERROR(CheckUtf8(text.text, path));
   return text;
 }
 
@@ -82,10 +85,10 @@ absl::StatusOr<std::vector<DriftText>> DriftTextsNamed(const std::vector<std::st
   std::set<std::string> names;
   for (const DriftText& text : texts) {
     if (!names.insert(text.name).second) {
-      return absl::InvalidArgumentError(fmt::format("--texts names {} twice", text.name));
+      return absl::InvalidArgumentError(fmt::format("the drift text {} is named twice", text.name));
     }
   }
-  if (texts.empty()) return absl::InvalidArgumentError("--texts names no text");
+  if (texts.empty()) return absl::InvalidArgumentError("no drift text is named");
   return texts;
 }
 

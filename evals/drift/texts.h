@@ -22,7 +22,8 @@ absl::StatusOr<std::vector<DriftText>> ShippedDriftTexts();
 absl::StatusOr<std::vector<DriftText>> ParseDriftManifest(std::string_view manifest,
                                                           const std::string_view* (*file)(std::string_view name));
 
-// What a --texts word names: one shipped text, "all" of them, or else a file of UTF-8 text. Each at most once.
+// What a word of the command line names: one shipped text, "all" of them, or else a file of UTF-8 text. Each at most
+// once. kInvalidArgument, with the file and the offset: no UTF-8.
 absl::StatusOr<std::vector<DriftText>> DriftTextsNamed(const std::vector<std::string>& words);
 
 struct DriftTokens {

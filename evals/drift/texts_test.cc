@@ -85,6 +85,17 @@ TEST(DriftTextsNamed, TakesNamesAndFiles) {
   EXPECT_FALSE(DriftTextsNamed({testing::TempDir()}).ok()) << "a folder";
 }
 
+TEST(DriftTextsNamed, RefusesWhatIsNoUtf8) {
+  const std::string path = Folder("bad") + "/bad.txt";
+  std::ofstream(path) << "caf\xc3\xa9 \xff";
+  const absl::Status refused = DriftTextsNamed({path}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(path + " is not valid UTF-8: byte 0xff at offset 6"));
+  const std::string badly_named = Folder("bad") + "/\xff.txt";
+  std::ofstream(badly_named) << "good text";
+  EXPECT_THAT(std::string(DriftTextsNamed({badly_named}).status().message()), HasSubstr("the name of the drift text"));
+}
+
 TEST(DriftEncoder, UsesTheTokenizerOfTheBase) {
   const auto encoder = DriftEncoder::Open(WithByteTokenizer(), kByteTokenizerSize);
   ASSERT_TRUE(encoder.ok()) << encoder.status();

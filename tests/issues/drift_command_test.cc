@@ -85,7 +85,7 @@ TEST_F(DriftCommand, RefusesFilesOfOtherRunsAndUnknownTexts) {
   EXPECT_THAT(run.err, HasSubstr("out.json is of another run: its texts is"));
   const ProgramRun unknown = Drift({"--form", "split", "--texts", "poems"});
   EXPECT_EQ(unknown.exit_code, kExitUsage);
-  EXPECT_THAT(unknown.err, HasSubstr("--texts poems: neither a shipped text"));
+  EXPECT_THAT(unknown.err, HasSubstr("drift text poems: neither a shipped text"));
   const ProgramRun after = Drift({"--form", "split", "--after", "kernel.cu"});
   EXPECT_EQ(after.exit_code, kExitUsage);
   EXPECT_THAT(after.err, HasSubstr("use --form dense"));
