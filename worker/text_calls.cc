@@ -59,7 +59,7 @@ class ConverseCall {
       QGPU_ASSIGN_OR_RETURN(const CheckedTurn turn, Check(request));
       int64_t wait_ns = 0;
       if (!conversation_) {
-        QGPU_ASSIGN_OR_RETURN(turn_, turns_.Take(context_.deadline()));
+        QGPU_ASSIGN_OR_RETURN(turn_, turns_.Take(context_.deadline(), [this] { return context_.IsCancelled(); }));
         wait_ns = turn_.wait_ns;
         QGPU_ASSIGN_OR_RETURN(conversation_, host_.StartConversation());
       }
@@ -128,7 +128,8 @@ absl::Status Converse(TextHost& host, TurnLock& turns, grpc::ServerContext& cont
 absl::Status MeasureDrift(TextHost& host, TurnLock& turns, grpc::ServerContext& context,
                           const v1::MeasureDriftRequest& message, grpc::ServerWriter<v1::MeasureDriftReply>& writer) {
   QGPU_ASSIGN_OR_RETURN(const DriftRequest request, FromMessage(message));
-  QGPU_ASSIGN_OR_RETURN(const TurnLock::Turn turn, turns.Take(context.deadline()));
+  QGPU_ASSIGN_OR_RETURN(const TurnLock::Turn turn,
+                        turns.Take(context.deadline(), [&] { return context.IsCancelled(); }));
   const auto send = [&writer](const v1::MeasureDriftReply& reply) {
     return writer.Write(reply) ? absl::OkStatus() : CallerGone();
   };

@@ -342,6 +342,31 @@ TEST_F(TextServiceTest, TheEndOfTheCallersTimeStopsTheWork) {
   EXPECT_EQ(host_.ended, 2);
 }
 
+// Those who are gone leave their places to others, long before their deadlines.
+TEST_F(TextServiceTest, ACancelledCallDoesNotKeepItsPlaceInTheQueue) {
+  grpc::ClientContext holder_context;
+  SetDeadline(holder_context, 60'000);
+  auto holder = stub_->Converse(&holder_context);
+  v1::ConverseReply reply;
+  ASSERT_TRUE(holder->Write(Text("a", 1)));
+  while (holder->Read(&reply) && !reply.has_text_end()) {
+  }
+  for (int i = 0; i < kMaxWaitingLaunches; ++i) {
+    grpc::ClientContext context;
+    SetDeadline(context, 60'000);
+    auto stream = stub_->Converse(&context);
+    ASSERT_TRUE(stream->Write(Text("b", 1)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    context.TryCancel();
+    EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+  EXPECT_EQ(Converse({Text("c", 1)}, 300).status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << "it could wait";
+  holder->WritesDone();
+  EXPECT_TRUE(holder->Finish().ok());
+  EXPECT_TRUE(Converse({Text("d", 1)}).status.ok());
+}
+
 TEST_F(TextServiceTest, AConversationHasTheWorkerForItself) {
   grpc::ClientContext context;
   SetDeadline(context, 10'000);

@@ -58,7 +58,8 @@ class WorkerService final : public v1::Worker::Service {
                       grpc::ServerWriter<v1::RunLaunchReply>& writer) {
     QGPU_ASSIGN_OR_RETURN(const std::vector<int32_t> host_ids,
                           CheckedHostTokens(request.host_tokens(), request.token_budget()));
-    QGPU_ASSIGN_OR_RETURN(const TurnLock::Turn turn, turns_.Take(context.deadline()));
+    QGPU_ASSIGN_OR_RETURN(const TurnLock::Turn turn,
+                          turns_.Take(context.deadline(), [&] { return context.IsCancelled(); }));
     TokenStream stream(
         context,
         [&writer](std::span<const int32_t> piece) {
