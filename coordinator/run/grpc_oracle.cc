@@ -4,6 +4,7 @@
 #include "proto/channel.h"
 #include "proto/convert.h"
 #include "qgpu/v1/oracle.grpc.pb.h"
+#include "reports/printable.h"
 
 namespace qgpu {
 namespace {
@@ -47,8 +48,9 @@ class GrpcOracle final : public OracleClient {
         *channel_, what_, [&](grpc::ClientContext& context) { return stub_->Describe(&context, {}, &reply); }));
     NodeRow node = MakeNodeRow("oracle", party_.name, party_.address.ToString(), qgpu::FromMessage(reply.program()));
     for (const v1::Engine& engine : reply.engines()) {
-      if (engine.answers_native()) node.engines.push_back({"native engine", engine.witness()});
-      if (!engine.not_run().empty()) node.engines.push_back({engine.name(), "not run: " + engine.not_run()});
+      if (engine.answers_native()) node.engines.push_back({"native engine", Printable(engine.witness())});
+      if (!engine.not_run().empty())
+        node.engines.push_back({Printable(engine.name()), "not run: " + Printable(engine.not_run())});
     }
     return node;
   }
@@ -87,15 +89,15 @@ class GrpcOracle final : public OracleClient {
     }
     const grpc::Status status = reader->Finish();
     if (!bad_reply.ok()) return absl::InternalError(what_ + ": " + std::string(bad_reply.message()));
-    QGPU_RETURN_IF_ERROR(FromGrpcStatus(status, what_));
+    QGPU_RETURN_IF_ERROR(PeerStatus(status, what_));
     if (!has_result) return absl::InternalError(what_ + ": ended its run without a result");
     return run;
   }
 
   static absl::Status TakeResult(const v1::OracleResult& result, OracleRun& run) {
     run.outcome = FromMessage(result.outcome());
-    run.message = result.message();
-    run.witness = result.witness();
+    run.message = Printable(result.message());
+    run.witness = Printable(result.witness());
     if (const size_t bracket = run.witness.find(" ("); bracket != std::string::npos) {
       run.engine = run.witness.substr(0, bracket);
     }

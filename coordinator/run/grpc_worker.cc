@@ -6,6 +6,7 @@
 #include "proto/convert.h"
 #include "proto/limits.h"
 #include "qgpu/v1/worker.grpc.pb.h"
+#include "reports/printable.h"
 
 namespace qgpu {
 namespace {
@@ -29,15 +30,15 @@ class GrpcWorker final : public WorkerClient {
     QGPU_RETURN_IF_ERROR(FirstCall(
         *channel_, what_, [&](grpc::ClientContext& context) { return stub_->Describe(&context, {}, &reply); }));
     NodeRow node = MakeNodeRow("worker", party_.name, party_.address.ToString(), FromMessage(reply.program()));
-    node.circuit_hash = reply.circuit_hash();
-    node.circuit_sha256 = reply.circuit_sha256();
-    node.base = reply.base();
-    node.form = reply.forms_size() > 0 ? reply.forms(0) : "";
+    node.circuit_hash = Printable(reply.circuit_hash());
+    node.circuit_sha256 = Printable(reply.circuit_sha256());
+    node.base = Printable(reply.base());
+    node.form = reply.forms_size() > 0 ? Printable(reply.forms(0)) : "";
     node.base_hidden = static_cast<int>(reply.base_hidden());
     node.layers = static_cast<int>(reply.layers());
     node.added_width = static_cast<int>(reply.added_width());
     for (int i = 0; i < std::min(reply.drift_probes_size(), kMaxDriftProbes); ++i) {
-      node.drift_probes.push_back(reply.drift_probes(i));
+      node.drift_probes.push_back(Printable(reply.drift_probes(i)));
     }
     return node;
   }
@@ -69,7 +70,7 @@ class GrpcWorker final : public WorkerClient {
     if (is_stopped) return launch;
     // A worker that breaks the protocol is no infrastructure that could be better next time.
     if (!bad_reply.ok()) return absl::FailedPreconditionError(what_ + ": " + std::string(bad_reply.message()));
-    QGPU_RETURN_IF_ERROR(FromGrpcStatus(status, what_));
+    QGPU_RETURN_IF_ERROR(PeerStatus(status, what_));
     if (!launch.state.has_value()) return absl::FailedPreconditionError(what_ + ": ended its launch without a result");
     return launch;
   }
@@ -85,7 +86,7 @@ class GrpcWorker final : public WorkerClient {
     if (!refused.ok()) context.TryCancel();
     const grpc::Status status = reader->Finish();
     if (!refused.ok()) return absl::Status(refused.code(), what_ + ": " + std::string(refused.message()));
-    QGPU_RETURN_IF_ERROR(FromGrpcStatus(status, what_));
+    QGPU_RETURN_IF_ERROR(PeerStatus(status, what_));
     if (!end.has_value()) return absl::FailedPreconditionError(what_ + ": ended its measurement without saying so");
     return *end;
   }

@@ -9,6 +9,7 @@
 
 #include "coordinator/run/self.h"
 #include "coordinator/run/take_up.h"
+#include "reports/printable.h"
 
 namespace qgpu {
 namespace {
@@ -260,7 +261,7 @@ void SuiteRun::Record(const Lease& lease, const AttemptOutcome& outcome, int64_t
   attempt.started_ms = started_ms;
   attempt.finished_ms = clocks_.unix_ms();
   attempt.status = outcome.status;
-  attempt.message = outcome.message;
+  attempt.message = Printable(outcome.message);  // much of it is what a peer said
   attempt.launch = outcome.launch;
   attempt.samples = outcome.samples;
   const bool is_done = effect == Effect::kDone || effect == Effect::kExhausted;

@@ -1,5 +1,7 @@
 #include "coordinator/run/self.h"
 
+#include "reports/printable.h"
+
 namespace qgpu {
 
 NodeRow MakeNodeRow(const std::string& role, const std::string& name, const std::string& address,
@@ -8,14 +10,14 @@ NodeRow MakeNodeRow(const std::string& role, const std::string& name, const std:
   node.role = role;
   node.name = name;
   node.address = address;
-  node.program = description.program;
-  node.version = description.version;
-  node.commit = description.commit;
-  node.build_type = description.build_type;
-  node.host = description.host.name;
-  node.operating_system = description.host.operating_system;
-  node.processor = description.host.processor;
-  node.accelerator = description.host.accelerator;
+  node.program = Printable(description.program);
+  node.version = Printable(description.version);
+  node.commit = Printable(description.commit);
+  node.build_type = Printable(description.build_type);
+  node.host = Printable(description.host.name);
+  node.operating_system = Printable(description.host.operating_system);
+  node.processor = Printable(description.host.processor);
+  node.accelerator = Printable(description.host.accelerator);
   node.logical_processors = static_cast<int>(description.host.logical_processors);
   return node;
 }
