@@ -1,5 +1,6 @@
 #include "coordinator/run/grpc_drift.h"
 
+#include <limits>
 #include <utility>
 
 #include "proto/convert.h"
@@ -39,8 +40,23 @@ absl::Status CheckColumns(const v1::DriftRows& rows) {
   return absl::OkStatus();
 }
 
-// Larger numbers than an overlap can be stay too large.
-int Overlap(uint32_t wire) { return static_cast<int>(std::min<uint32_t>(wire, 1000)); }
+// So that the conversions below keep every number.
+absl::Status CheckRange(const char* name, uint64_t wire, uint64_t most) {
+  if (wire <= most) return absl::OkStatus();
+  return Violation(fmt::format("{} is {}, no number from 0 to {}", name, wire, most));
+}
+constexpr uint64_t kMostCount = std::numeric_limits<int64_t>::max();
+
+absl::Status CheckRanges(const v1::DriftRows& rows) {
+  QGPU_RETURN_IF_ERROR(CheckRange("first_position", rows.first_position(), kMostCount));
+  for (const uint32_t overlap : rows.top_overlap()) {
+    QGPU_RETURN_IF_ERROR(CheckRange("top_overlap", overlap, kTopOverlap));
+  }
+  for (const uint32_t overlap : rows.noise_top_overlap()) {
+    QGPU_RETURN_IF_ERROR(CheckRange("noise_top_overlap", overlap, kTopOverlap));
+  }
+  return absl::OkStatus();
+}
 
 DriftChunk FromMessage(const v1::DriftRows& message) {
   DriftChunk chunk;
@@ -52,7 +68,7 @@ DriftChunk FromMessage(const v1::DriftRows& message) {
     row.base_surprise = message.base_surprise(i);
     row.merged_surprise = message.merged_surprise(i);
     row.same_top = message.same_top(i);
-    row.top_overlap = Overlap(message.top_overlap(i));
+    row.top_overlap = static_cast<int>(message.top_overlap(i));
   }
   for (int i = 0; i < message.noise_kl_size(); ++i) {
     RowDrift& row = chunk.noise.emplace_back();
@@ -60,7 +76,7 @@ DriftChunk FromMessage(const v1::DriftRows& message) {
     row.base_surprise = message.noise_base_surprise(i);
     row.merged_surprise = message.noise_surprise(i);
     row.same_top = message.noise_same_top(i);
-    row.top_overlap = Overlap(message.noise_top_overlap(i));
+    row.top_overlap = static_cast<int>(message.noise_top_overlap(i));
   }
   chunk.predicted.assign(message.predicted().begin(), message.predicted().end());
   return chunk;
@@ -107,6 +123,7 @@ absl::Status TakeDriftReply(const v1::MeasureDriftReply& reply, DriftSink& sink,
   if (end.has_value()) return Violation("a message after the last one");
   switch (reply.part_case()) {
     case v1::MeasureDriftReply::kStart:
+      QGPU_RETURN_IF_ERROR(CheckRange("positions", reply.start().positions(), kMostCount));
       return sink.OnStart(FromMessage(reply.start()));
     case v1::MeasureDriftReply::kTokens:
       return TakeTokens(reply.tokens(), sink);
@@ -114,8 +131,10 @@ absl::Status TakeDriftReply(const v1::MeasureDriftReply& reply, DriftSink& sink,
       return sink.OnLaunchEnd();
     case v1::MeasureDriftReply::kRows:
       QGPU_RETURN_IF_ERROR(CheckColumns(reply.rows()));
+      QGPU_RETURN_IF_ERROR(CheckRanges(reply.rows()));
       return sink.OnRows(FromMessage(reply.rows()));
     case v1::MeasureDriftReply::kEnd:
+      QGPU_RETURN_IF_ERROR(CheckRange("feed_ns", reply.end().feed_ns(), kMostCount));
       end = DriftEnd{static_cast<int64_t>(reply.end().feed_ns())};
       return absl::OkStatus();
     default:
