@@ -23,14 +23,21 @@ struct DriftLaunch {
 // Checks what the worker sends, keeps the rows, and compares the launch's tokens with the trace.
 class DriftReceiver final : public DriftSink {
  public:
-  // `known`: what a job that is taken up goes on with. All must outlive this.
+  // `known`: what a job that is taken up goes on with. `lengths` of texts for `base`. All must outlive this.
   DriftReceiver(const DriftJob& job, const DriftRow& known, bool needs_noise_floor, const DriftLaunch* launch,
-                ItemJournal& journal)
-      : job_(job), known_(known), check_(job, needs_noise_floor), launch_(launch), journal_(journal) {}
+                DriftLengths& lengths, const std::string& base, ItemJournal& journal)
+      : job_(job),
+        known_(known),
+        check_(job, needs_noise_floor),
+        launch_(launch),
+        lengths_(lengths),
+        base_(base),
+        journal_(journal) {}
 
   absl::Status OnStart(const DriftStart& sent) override {
     DriftStart start = sent;
     QGPU_RETURN_IF_ERROR(check_.Start(start));
+    QGPU_RETURN_IF_ERROR(lengths_.Agree(job_.text_name, base_, start.positions));
     if (job_.first_position > 0) return CheckIsKnown(start);
     DriftRow row;
     row.measurement = start.measurement;
@@ -91,6 +98,8 @@ class DriftReceiver final : public DriftSink {
   const DriftRow& known_;
   DriftCheck check_;
   const DriftLaunch* launch_;
+  DriftLengths& lengths_;
+  const std::string& base_;
   ItemJournal& journal_;
   std::vector<int32_t> ids_;
   std::optional<LaunchRow> judged_;
@@ -129,8 +138,9 @@ DriftStatistics StatisticsOf(const TextDrift& text) {
 
 class PreparedDrift final : public PreparedCase {
  public:
-  PreparedDrift(DriftProbe probe, DriftJob job, std::optional<DriftLaunch> launch)
-      : probe_(probe), job_(std::move(job)), launch_(std::move(launch)) {
+  PreparedDrift(DriftProbe probe, DriftJob job, std::optional<DriftLaunch> launch,
+                std::shared_ptr<DriftLengths> lengths)
+      : probe_(probe), job_(std::move(job)), launch_(std::move(launch)), lengths_(std::move(lengths)) {
     if (!launch_.has_value()) return;
     job_.host_ids = launch_->host_ids;
     job_.token_budget = launch_->token_budget;
@@ -153,6 +163,7 @@ class PreparedDrift final : public PreparedCase {
   DriftProbe probe_;
   DriftJob job_;
   std::optional<DriftLaunch> launch_;
+  std::shared_ptr<DriftLengths> lengths_;
 };
 
 // Goes on behind the last whole chunk. One chunk at least is left, so that it is this worker, with these models, that
@@ -172,7 +183,7 @@ absl::StatusOr<DriftRow> PreparedDrift::TakeUp(ItemJournal& journal, DriftJob& j
 PreparedDrift::Measured PreparedDrift::Measure(const DriftJob& job, const DriftRow& known,
                                                const WorkerTurn& turn) const {
   DriftReceiver receiver(job, known, BoundOf(probe_) == DriftBound::kTimesNoiseFloor,
-                         launch_.has_value() ? &*launch_ : nullptr, turn.journal);
+                         launch_.has_value() ? &*launch_ : nullptr, *lengths_, turn.node.base, turn.journal);
   Measured measured{turn.worker.MeasureDrift(job, receiver, turn.stop), {}, receiver.launch(), false};
   if (measured.end.ok()) {
     if (const absl::Status complete = receiver.End(); !complete.ok()) {
@@ -234,8 +245,8 @@ AttemptOutcome PreparedDrift::Judge(const DriftRow& row) const {
 class DriftCase final : public SuiteCase {
  public:
   DriftCase(CaseName name, DriftProbe probe, const DriftText& text, const DriftOptions& options,
-            std::optional<KernelCase> launch)
-      : SuiteCase(std::move(name)), probe_(probe), launch_(std::move(launch)) {
+            std::optional<KernelCase> launch, std::shared_ptr<DriftLengths> lengths)
+      : SuiteCase(std::move(name)), probe_(probe), launch_(std::move(launch)), lengths_(std::move(lengths)) {
     job_.probe = probe.Name();
     job_.text_name = text.name;
     job_.text = text.text;
@@ -253,13 +264,14 @@ class DriftCase final : public SuiteCase {
       const MachineRun run = Interpret(lowered.launch, launch_->spec.token_budget);
       launch = DriftLaunch{TokenIds(HostTokens(lowered.launch)), TokenIds(run.tokens), launch_->spec.token_budget};
     }
-    return std::make_shared<PreparedDrift>(probe_, job_, std::move(launch));
+    return std::make_shared<PreparedDrift>(probe_, job_, std::move(launch), lengths_);
   }
 
  private:
   DriftProbe probe_;
   DriftJob job_;
   std::optional<KernelCase> launch_;
+  std::shared_ptr<DriftLengths> lengths_;
 };
 
 std::string CaseHash(const DriftProbe& probe, const DriftText& text, const DriftOptions& options,
@@ -327,13 +339,14 @@ absl::StatusOr<DriftSuite> MakeDriftSuite(const std::vector<DriftProbe>& probes,
                                           const DriftOptions& options) {
   QGPU_ASSIGN_OR_RETURN(const KernelCase launch, LaunchBeforeText());
   DriftSuite suite;
+  const auto lengths = std::make_shared<DriftLengths>();
   std::string content = suite.name + "\n";
   for (const DriftProbe& probe : probes) {
     const std::optional<KernelCase> before = probe.after_launch ? std::optional(launch) : std::nullopt;
     for (const DriftText& text : texts) {
       CaseName name{SuiteKind::kDrift, suite.name, probe.Name(), text.name, CaseHash(probe, text, options, before)};
       content += fmt::format("{} {}\n", name.Id(), name.hash);
-      suite.cases.push_back(std::make_shared<DriftCase>(std::move(name), probe, text, options, before));
+      suite.cases.push_back(std::make_shared<DriftCase>(std::move(name), probe, text, options, before, lengths));
     }
   }
   suite.hash = Sha256Hex(content);

@@ -13,7 +13,10 @@ constexpr size_t kMaxDescriptionBytes = 200;
 constexpr size_t kMaxPredictedBytes = 64;  // one token, for people
 // A token has at least one byte of the text, and Unicode's composed form has at most three times the text's.
 constexpr int64_t kMostTokensOfByte = 3;
+// The longest token of the vocabularies in use is 128 blanks; no text has longer ones from its first to its last byte.
+constexpr int64_t kMostBytesOfToken = 128;
 constexpr double kRounding = 1e-9;  // below 0, of what cannot be negative
+constexpr double kMostNats = 1e6;   // far above what the logits of a model give
 
 absl::Status Violation(const std::string& what) {
   return absl::FailedPreconditionError("breaks the protocol: " + what);
@@ -37,10 +40,10 @@ std::string WrongNumber(const RowDrift& row) {
   const struct {
     const char* name;
     double value, least, most;
-  } numbers[] = {{"kl", row.kl, -kRounding, 1e300},
+  } numbers[] = {{"kl", row.kl, -kRounding, kMostNats},
                  {"machine_share", row.machine_share, 0, 1},
-                 {"base_surprise", row.base_surprise, -kRounding, 1e300},
-                 {"merged_surprise", row.merged_surprise, -kRounding, 1e300},
+                 {"base_surprise", row.base_surprise, -kRounding, kMostNats},
+                 {"merged_surprise", row.merged_surprise, -kRounding, kMostNats},
                  {"top_overlap", static_cast<double>(row.top_overlap), 0, kTopOverlap}};
   for (const auto& number : numbers) {
     if (number.value >= number.least && number.value <= number.most) continue;  // false for what is no number
@@ -49,13 +52,30 @@ std::string WrongNumber(const RowDrift& row) {
   return "";
 }
 
+// The fewest positions that a text can have; the last token is only predicted.
+int64_t LeastPositions(const DriftJob& job) {
+  const int64_t tokens = (std::ssize(job.text) + kMostBytesOfToken - 1) / kMostBytesOfToken;
+  const int64_t least = std::max<int64_t>(tokens - 1, 1);
+  return job.positions > 0 ? std::min(job.positions, least) : least;
+}
+
 }  // namespace
+
+absl::Status DriftLengths::Agree(const std::string& text, const std::string& base, int64_t positions) {
+  const std::lock_guard lock(mutex_);
+  const int64_t first = first_.try_emplace({text, base}, positions).first->second;
+  if (positions == first) return absl::OkStatus();
+  return Violation(
+      fmt::format("a measurement of {} positions, another one of the same text and base had {}", positions, first));
+}
 
 absl::Status DriftCheck::Start(DriftStart& start) {
   if (phase_ != Phase::kStart) return Violation("a second start");
   const int64_t most = job_.positions > 0 ? job_.positions : kMostTokensOfByte * std::ssize(job_.text);
-  if (start.positions < 1 || start.positions > most) {
-    return Violation(fmt::format("a measurement of {} positions, from 1 to {} were asked for", start.positions, most));
+  const int64_t least = LeastPositions(job_);
+  if (start.positions < least || start.positions > most) {
+    return Violation(fmt::format("a measurement of {} positions; a text of {} bytes has {} to {} of what was asked for",
+                                 start.positions, job_.text.size(), least, most));
   }
   if (!IsMeasurement(start.measurement)) {
     return Violation(fmt::format("the measurement's hash is not 1 to {} printable characters", kMaxMeasurementBytes));

@@ -2,12 +2,28 @@
 // lengths, and what every number can be. A row itself cannot be checked, since nobody but the worker runs the models.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/run/parties.h"
 
 namespace qgpu {
+
+// What the measurements of a suite said of how long their texts are: a base has one tokenizer, so all that are of one
+// text and one base are equally long, whichever probe and worker it was. For any thread.
+class DriftLengths {
+ public:
+  // kFailedPrecondition: another length than the first one.
+  absl::Status Agree(const std::string& text, const std::string& base, int64_t positions);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, int64_t> first_;
+};
 
 // In order: one Start, then for a job with a launch any Tokens and one LaunchEnd, then Rows from the job's first
 // position to the measurement's last, then End. Errors are kFailedPrecondition and name what is against the protocol.

@@ -8,6 +8,9 @@
 #include <thread>
 
 #include "coordinator/run/drift_case.h"
+#include "coordinator/run/drift_check.h"
+#include "coordinator/run/grpc_connection.h"
+#include "coordinator/run/grpc_drift.h"
 #include "coordinator/run/run_suite.h"
 #include "evals/drift/judge.h"
 #include "tests/canary/canary_text.h"
@@ -56,6 +59,7 @@ class TextWorker : public WorkerClient {
   }
   absl::StatusOr<DriftEnd> MeasureDrift(const DriftJob& job, DriftSink& sink, std::stop_token stop) override {
     calls.push_back(job.first_position);
+    QGPU_RETURN_IF_ERROR(says);
     DriftRequest request{*DriftProbeFromName(job.probe),
                          job.text_name,
                          job.text,
@@ -69,8 +73,10 @@ class TextWorker : public WorkerClient {
     int chunks = 0;
     DriftCallbacks callbacks;
     callbacks.on_start = [&](const DriftBeginning& start) {
-      return sink.OnStart({start.positions, start.measurement, start.token_source, start.reference, start.merged,
-                           start.has_noise_floor});
+      DriftStart sent{start.positions, start.measurement, start.token_source,
+                      start.reference, start.merged,      start.has_noise_floor};
+      if (change_start) change_start(sent);
+      return sink.OnStart(sent);
     };
     callbacks.on_tokens = [&](std::span<const int32_t> ids) {
       refused = sink.OnLaunchTokens(ids);
@@ -95,7 +101,9 @@ class TextWorker : public WorkerClient {
 
   std::vector<std::string> probes;
   std::vector<int64_t> calls;  // first position of each
+  absl::Status says;           // instead of measuring
   int dies_after = 0;
+  std::function<void(DriftStart&)> change_start;
   std::function<void(DriftChunk&)> change_rows;
   std::function<void()> on_chunk;
 
@@ -221,6 +229,10 @@ TEST_F(DriftSuiteTest, MoreWaysToBreakTheProtocol) {
       {[](DriftChunk& chunk) { chunk.predicted.pop_back(); }, "7 predicted tokens of 8 rows"},
       {[](DriftChunk& chunk) { chunk.rows[3].top_overlap = 6; }, "position 3: top_overlap is 6"},
       {[](DriftChunk& chunk) { chunk.rows[3].merged_surprise = INFINITY; }, "position 3: merged_surprise is inf"},
+      {[](DriftChunk& chunk) { chunk.rows[3].kl = 1.1e6; }, "position 3: kl is 1100000"},
+      {[](DriftChunk& chunk) { chunk.rows[3].base_surprise = 1e300; }, "position 3: base_surprise is 1e+300"},
+      {[](DriftChunk& chunk) { chunk.rows[3].merged_surprise = 1e7; }, "position 3: merged_surprise is 10000000"},
+      {[](DriftChunk& chunk) { chunk.noise[3].merged_surprise = 1e300; }, "noise floor: merged_surprise is 1e+300"},
       {[](DriftChunk& chunk) { chunk.noise[4].kl = -INFINITY; }, "position 4: noise floor: kl is -inf"},
       {[](DriftChunk& chunk) { chunk.noise[2].base_surprise = NAN; }, "position 2: noise floor: base_surprise is nan"},
       {[](DriftChunk& chunk) { chunk.first_position = -8; }, "rows from position -8 on"}};
@@ -231,6 +243,88 @@ TEST_F(DriftSuiteTest, MoreWaysToBreakTheProtocol) {
     EXPECT_EQ(item.status, CaseStatus::kError);
     EXPECT_THAT(item.attempts[0].message, HasSubstr(message));
   }
+}
+
+TEST_F(DriftSuiteTest, WhatAWorkerSaysIsMadePrintableWhereItIsReceived) {
+  TextWorker worker(DriftCheat::kNone);
+  worker.says = absl::InvalidArgumentError("\x1b]0;owned\x07 red\x1b[31m\n\u202e\xff");
+  const ItemRow item = RunOne(worker, "split-float32");
+  EXPECT_EQ(item.status, CaseStatus::kError);
+  EXPECT_EQ(item.attempts.at(0).message, "\\x1b]0;owned\\x07 red\\x1b[31m\\n\\u{202e}\\xff");
+  const absl::Status status = PeerStatus({grpc::StatusCode::NOT_FOUND, "\x1b[31m"}, "worker a");
+  EXPECT_EQ(status, absl::NotFoundError("worker a: \\x1b[31m"));
+  EXPECT_TRUE(PeerStatus(grpc::Status::OK, "worker a").ok());
+}
+
+// Numbers of the wire that do not fit are said as they are.
+TEST_F(DriftSuiteTest, NumbersOfTheWireKeepTheirValueInMessages) {
+  class Never : public DriftSink {
+   public:
+    absl::Status OnStart(const DriftStart&) override { return absl::InternalError("called"); }
+    absl::Status OnLaunchTokens(std::span<const int32_t>) override { return absl::InternalError("called"); }
+    absl::Status OnLaunchEnd() override { return absl::InternalError("called"); }
+    absl::Status OnRows(const DriftChunk&) override { return absl::InternalError("called"); }
+  } sink;
+  std::optional<DriftEnd> end;
+  const auto message = [&](const v1::MeasureDriftReply& reply) {
+    return std::string(TakeDriftReply(reply, sink, end).message());
+  };
+  constexpr uint64_t kLarge = (uint64_t{1} << 63) + 5;
+  v1::MeasureDriftReply start, rows, overlap, last;
+  start.mutable_start()->set_positions(kLarge);
+  EXPECT_THAT(message(start), HasSubstr("positions is 9223372036854775813"));
+  rows.mutable_rows()->set_first_position(kLarge);
+  EXPECT_THAT(message(rows), HasSubstr("first_position is 9223372036854775813"));
+  v1::DriftRows& row = *overlap.mutable_rows();
+  row.add_kl(0);
+  row.add_machine_share(0);
+  row.add_base_surprise(0);
+  row.add_merged_surprise(0);
+  row.add_same_top(true);
+  row.add_top_overlap(4'000'000'000);
+  EXPECT_THAT(message(overlap), HasSubstr("top_overlap is 4000000000, no number from 0 to 5"));
+  last.mutable_end()->set_feed_ns(kLarge);
+  EXPECT_THAT(message(last), HasSubstr("feed_ns is 9223372036854775813"));
+  EXPECT_FALSE(end.has_value());
+}
+
+// How many tokens a text has is the worker's word, but not any word.
+TEST_F(DriftSuiteTest, FewerPositionsThanATextCanHaveBreakTheProtocol) {
+  DriftJob job;
+  job.text = std::string(128 * 10, 'x');
+  const auto check = [&job](int64_t asked, int64_t positions) {
+    job.positions = asked;
+    DriftStart start;
+    start.positions = positions;
+    start.measurement = "hash";
+    return DriftCheck(job, /*needs_noise_floor=*/false).Start(start);
+  };
+  for (const auto& [positions, is_good] : {std::pair(1, false), {8, false}, {9, true}, {20, true}, {21, false}}) {
+    EXPECT_EQ(check(20, positions).ok(), is_good) << positions;
+  }
+  EXPECT_FALSE(check(0, 8).ok());
+  EXPECT_TRUE(check(0, 1279).ok());
+  EXPECT_TRUE(check(5, 5).ok());
+  EXPECT_THAT(std::string(check(5, 4).message()), HasSubstr("has 5 to 5 of what was asked"));
+}
+
+TEST_F(DriftSuiteTest, MeasurementsOfATextAreEquallyLong) {
+  Select({"split-float32", "dense-float32"});
+  TextWorker worker(DriftCheat::kNone);
+  int starts = 0;
+  worker.change_start = [&starts](DriftStart& start) {
+    if (++starts == 2) start.positions = 1;
+  };
+  const auto report = Run(worker);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->items[0].status, CaseStatus::kPass);
+  EXPECT_EQ(report->items[1].status, CaseStatus::kError);
+  EXPECT_THAT(report->items[1].attempts.at(0).message,
+              HasSubstr("a measurement of 1 positions, another one of the same text and base had 20"));
+  DriftLengths lengths;
+  EXPECT_TRUE(lengths.Agree("prose", "a", 20).ok());
+  EXPECT_TRUE(lengths.Agree("prose", "another base", 19).ok());
+  EXPECT_FALSE(lengths.Agree("prose", "a", 19).ok());
 }
 
 // Shown to people, so it may hold nothing that does not show; and no worker fills the disk with it.
