@@ -55,6 +55,57 @@ TEST(ChatTemplate, ErrorsHaveLineAndName) {
   EXPECT_THAT(Rendered("\xff"), HasSubstr("not valid UTF-8"));
 }
 
+// A list that is doubled 40 times is small, but whoever walks over it meets a million million values.
+TEST(ChatTemplate, WalksOverSharedValuesAreLimited) {
+  const std::string doubled =
+      "{% set s = namespace(x=[1], d={'a': 1}) %}{% set t = namespace(x=[1], d={'a': 1}) %}{% for i in range(40) %}"
+      "{% set s.x = [s.x, s.x] %}{% set t.x = [t.x, t.x] %}"
+      "{% set s.d = {'a': s.d, 'b': s.d} %}{% set t.d = {'a': t.d, 'b': t.d} %}{% endfor %}";
+  for (const std::string expression : {"s.x",
+                                       "s.x|string",
+                                       "s.x ~ ''",
+                                       "s.x|tojson",
+                                       "s.x|tojson(indent=2)",
+                                       "s.x|join(',')",
+                                       "[s.x]|map('string')",
+                                       "s.x|upper",
+                                       "s.x == t.x",
+                                       "s.x != t.x",
+                                       "s.x is eq t.x",
+                                       "s.x in [t.x]",
+                                       "[s.x]|select('in', [t.x])",
+                                       "[s.x].index(t.x)",
+                                       "[s.x].count(t.x)",
+                                       "t[s.x]",
+                                       "s.d",
+                                       "s.d|tojson(sort_keys=true)",
+                                       "s.d == t.d",
+                                       "raise_exception(s.x)"}) {
+    EXPECT_THAT(Rendered(doubled + "{{ " + expression + " }}"),
+                AllOf(HasSubstr("error: "), HasSubstr("the template"), HasSubstr(" more than ")))
+        << expression;
+  }
+  EXPECT_THAT(Rendered(doubled + "{% for i in [1, 2] %}{{ loop.changed(s.x if i == 1 else t.x) }}{% endfor %}"),
+              HasSubstr("steps"));
+  EXPECT_THAT(Rendered("{% set a = [0] * 1000 %}{% set b = [a] * 1000000 %}{{ b|tojson|length }}"), HasSubstr("steps"));
+  // Strings and keys that are shared cost what is read of them.
+  const std::string text = "{% set a = 'a' * 20000000 %}{% set b = 'a' * 20000000 %}";
+  EXPECT_THAT(Rendered(text + "{{ ([a] * 1000)|tojson }}"), HasSubstr("MiB"));
+  EXPECT_THAT(Rendered(text + "{% for i in range(1000) %}{{ a == b }}{% endfor %}"), HasSubstr("steps"));
+  EXPECT_THAT(Rendered(text + "{% for i in range(1000) %}{{ a < b }}{% endfor %}"), HasSubstr("steps"));
+  EXPECT_THAT(Rendered(text + "{% for i in range(1000) %}{{ a|length }}{% endfor %}"), HasSubstr("steps"));
+  EXPECT_THAT(Rendered(text + "{% for i in range(1000) %}{{ {a: 1}[b] }}{% endfor %}"), HasSubstr("steps"));
+  EXPECT_EQ(Rendered("{% set a = 'a' * 2000000 %}{% set b = 'a' * 1000000 + 'b' %}{{ b in a }} {{ a.find(b) }}"),
+            "False -1");
+  EXPECT_THAT(Rendered("{% set a = 'a' * 2000000 %}{% set b = 'a' * 1000000 + 'b' %}{{ a.rfind('b' + a[:1000000]) }}"),
+              HasSubstr("-1"));
+  EXPECT_THAT(Rendered("{% set a = 'a' * 2000000 %}{{ a.rfind(a[:500000] + 'b' + a[:500000]) }}"), HasSubstr("steps"));
+  EXPECT_THAT(Rendered("{% set a = 'a' * 2000000 %}{{ a.strip('b' * 1000000 + 'a') }}"), HasSubstr("steps"));
+  std::string keys = "{% set d = {";
+  for (int i = 0; i < 1000; ++i) keys += std::to_string(i) + ":0,";
+  EXPECT_THAT(Rendered(keys + "} %}{% for i in range(20000) %}{{ d[-1] }}{% endfor %}"), HasSubstr("steps"));
+}
+
 // Whatever a template does, it ends: with its text or with an error.
 TEST(ChatTemplate, HasLimits) {
   EXPECT_THAT(Rendered("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}"),

@@ -45,7 +45,7 @@ absl::StatusOr<Value> CallBuiltin(const std::string& name, const CallArguments& 
   if (name == "range") return Range(arguments, budget);
   if (name == "raise_exception") {
     QGPU_ASSIGN_OR_RETURN(const std::vector<Value> bound, arguments.Bind(name, {"message"}, 1));
-    QGPU_ASSIGN_OR_RETURN(const std::string message, ToText(bound[0]));
+    QGPU_ASSIGN_OR_RETURN(const std::string message, ToText(bound[0], budget));
     return Wrong(fmt::format("the template refuses this: {}", message));
   }
   if (name == "strftime_now") return Wrong("strftime_now is not supported: what is rendered would depend on the time");
@@ -56,7 +56,7 @@ absl::StatusOr<Value> CallBuiltin(const std::string& name, const CallArguments& 
   }
   if (!arguments.positional.empty()) *dict = arguments.positional[0].AsDict();
   QGPU_RETURN_IF_ERROR(budget.ChargeElements(4 * (dict->entries.size() + arguments.named.size())));
-  for (const auto& [key, value] : arguments.named) dict->Set(Value(key), value);
+  for (const auto& [key, value] : arguments.named) dict->Set(key, value);
   if (name == "dict") {
     Value value(std::shared_ptr<const Dict>(std::move(dict)));
     QGPU_RETURN_IF_ERROR(CheckDepth(value));

@@ -34,7 +34,7 @@ struct Filter {
 // A string method on the text of any value, as most filters on strings are.
 Result AsMethod(const Filter& f, const char* method) {
   if (f.value.IsSafe()) return Wrong(fmt::format("{}: strings marked safe are not supported", f.name));
-  QGPU_ASSIGN_OR_RETURN(const std::string text, ToText(f.value));
+  QGPU_ASSIGN_OR_RETURN(const std::string text, ToText(f.value, f.budget));
   return CallMethod(BoundMethod(Value(text), method), f.arguments, f.budget);
 }
 
@@ -58,8 +58,7 @@ Result ToJsonFilter(const Filter& f) {
   } else if (!bound[1].IsUndefined() && !bound[1].IsNone()) {
     return Wrong("tojson: indent is not a whole number");
   }
-  QGPU_ASSIGN_OR_RETURN(std::string text, ToJson(f.value, indent, bound[3].Truth()));
-  QGPU_RETURN_IF_ERROR(f.budget.Charge(text.size()));
+  QGPU_ASSIGN_OR_RETURN(std::string text, ToJson(f.value, indent, bound[3].Truth(), f.budget));
   return Value(std::move(text));
 }
 
@@ -97,14 +96,14 @@ Result AttributeOf(Value value, const Value& path, Budget& budget) {
 Result JoinFilter(const Filter& f) {
   QGPU_ASSIGN_OR_RETURN(const std::vector<Value> bound, f.Bind({"d", "attribute"}));
   QGPU_ASSIGN_OR_RETURN(const std::vector<Value> elements, f.All());
-  QGPU_ASSIGN_OR_RETURN(const std::string separator, ToText(bound[0]));
+  QGPU_ASSIGN_OR_RETURN(const std::string separator, ToText(bound[0], f.budget));
   std::string text;
   for (size_t i = 0; i < elements.size(); ++i) {
     Value element = elements[i];
     if (!bound[1].IsUndefined() && !bound[1].IsNone()) {
       QGPU_ASSIGN_OR_RETURN(element, AttributeOf(element, bound[1], f.budget));
     }
-    QGPU_ASSIGN_OR_RETURN(const std::string part, ToText(element));
+    QGPU_ASSIGN_OR_RETURN(const std::string part, ToText(element, f.budget));
     QGPU_RETURN_IF_ERROR(f.budget.Charge(part.size() + separator.size()));
     text += (i == 0 ? "" : separator) + part;
   }
@@ -230,8 +229,7 @@ Result SelectFilter(const Filter& f, bool keeps, bool by_attribute) {
 Result StringFilter(const Filter& f) {
   QGPU_RETURN_IF_ERROR(f.NoArguments());
   if (f.value.IsString()) return f.value;
-  QGPU_ASSIGN_OR_RETURN(std::string text, ToText(f.value));
-  QGPU_RETURN_IF_ERROR(f.budget.Charge(text.size()));
+  QGPU_ASSIGN_OR_RETURN(std::string text, ToText(f.value, f.budget));
   return Value(std::move(text));
 }
 
@@ -294,6 +292,7 @@ absl::StatusOr<Value> ApplyFilter(const std::string& name, const Value& value, c
                                   Budget& budget) {
   const auto filter = Filters().find(name);
   if (filter == Filters().end()) return Wrong(fmt::format("the filter \"{}\" is not supported", name));
+  QGPU_RETURN_IF_ERROR(budget.Read(value.IsString() ? value.AsString().size() : 0));
   return filter->second({name, value, arguments, budget});
 }
 

@@ -74,7 +74,7 @@ class Interpreter {
         return Flow::kNext;
       case Statement::Kind::kPrint: {
         QGPU_ASSIGN_OR_RETURN(const Value value, Evaluate(*statement.expression, scope));
-        QGPU_ASSIGN_OR_RETURN(const std::string text, ToText(value));
+        QGPU_ASSIGN_OR_RETURN(const std::string text, ToText(value, budget_));
         QGPU_RETURN_IF_ERROR(Write(text, out));
         return Flow::kNext;
       }
@@ -283,7 +283,7 @@ class Interpreter {
       QGPU_ASSIGN_OR_RETURN(const Value key, Evaluate(*e.operands[i], scope));
       QGPU_RETURN_IF_ERROR(CheckKey(key));
       QGPU_ASSIGN_OR_RETURN(Value value, Evaluate(*e.operands[i + 1], scope));
-      dict->Set(key, std::move(value));
+      QGPU_RETURN_IF_ERROR(dict->Set(key, std::move(value), budget_));
     }
     Value value(std::shared_ptr<const Dict>(std::move(dict)));
     QGPU_RETURN_IF_ERROR(CheckDepth(value));

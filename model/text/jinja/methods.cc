@@ -41,8 +41,11 @@ struct Call {
   }
 };
 
-absl::StatusOr<std::string> StringArgument(const std::string& method, const Value& value) {
-  if (value.IsString()) return value.AsString();
+absl::StatusOr<std::string> StringArgument(const Call& call, const std::string& method, const Value& value) {
+  if (value.IsString()) {
+    QGPU_RETURN_IF_ERROR(call.budget.Read(value.AsString().size()));
+    return value.AsString();
+  }
   QGPU_RETURN_IF_ERROR(CheckDefined(value));
   return Wrong(fmt::format("{}: a string expected, not {}", method, value.TypeName()));
 }
@@ -55,11 +58,29 @@ Result Strip(const Call& call, bool left, bool right) {
     if (right) text = StripRight(text);
     return Value(std::string(text));
   }
-  QGPU_ASSIGN_OR_RETURN(const std::string characters, StringArgument("strip", bound[0]));
+  QGPU_ASSIGN_OR_RETURN(const std::string characters, StringArgument(call, "strip", bound[0]));
+  QGPU_RETURN_IF_ERROR(call.budget.Read(text.size() * characters.size()));
   const std::u32string set = ToCodePoints(characters);
   if (left) text = StripLeft(text, set);
   if (right) text = StripRight(text, set);
   return Value(std::string(text));
+}
+
+// Where `part` is last, or npos. What was compared in vain is counted.
+absl::StatusOr<size_t> FindLast(const Call& call, std::string_view text, std::string_view part) {
+  if (text.size() < part.size()) return std::string_view::npos;
+  size_t compared = 0;
+  for (size_t at = text.size() - part.size() + 1; at-- > 0;) {
+    const std::string_view here = text.substr(at, part.size());
+    const size_t same = std::mismatch(part.begin(), part.end(), here.begin()).first - part.begin();
+    if (same == part.size()) return at;
+    compared += same;
+    if (compared > 4096) {
+      QGPU_RETURN_IF_ERROR(call.budget.Read(compared));
+      compared = 0;
+    }
+  }
+  return std::string_view::npos;
 }
 
 // Words between white space.
@@ -90,12 +111,12 @@ Result Split(const Call& call, bool from_right) {
     if (from_right && most >= 0) return Wrong("rsplit at white space with a limit is not supported");
     return Value::MakeList(SplitWords(call.text, most));
   }
-  QGPU_ASSIGN_OR_RETURN(const std::string separator, StringArgument("split", bound[0]));
+  QGPU_ASSIGN_OR_RETURN(const std::string separator, StringArgument(call, "split", bound[0]));
   if (separator.empty()) return Wrong("split: an empty separator");
   std::vector<Value> parts;
   std::string_view rest = call.text;
   while (most < 0 || static_cast<int64_t>(parts.size()) < most) {
-    const size_t at = from_right ? rest.rfind(separator) : rest.find(separator);
+    QGPU_ASSIGN_OR_RETURN(const size_t at, from_right ? FindLast(call, rest, separator) : FindText(rest, separator));
     if (at == std::string_view::npos) break;
     const std::string_view before = rest.substr(0, at), behind = rest.substr(at + separator.size());
     parts.emplace_back(std::string(from_right ? behind : before));
@@ -110,8 +131,9 @@ Result StartsOrEnds(const Call& call, bool starts) {
   const char* const name = starts ? "startswith" : "endswith";
   QGPU_ASSIGN_OR_RETURN(const std::vector<Value> bound, call.Bind(name, {"prefix"}, 1));
   const std::vector<Value> candidates = bound[0].IsTuple() ? bound[0].AsList() : std::vector<Value>{bound[0]};
+  QGPU_RETURN_IF_ERROR(call.budget.Steps(candidates.size()));
   for (const Value& candidate : candidates) {
-    QGPU_ASSIGN_OR_RETURN(const std::string part, StringArgument(name, candidate));
+    QGPU_ASSIGN_OR_RETURN(const std::string part, StringArgument(call, name, candidate));
     if (call.text.size() < part.size()) continue;
     if (call.text.compare(starts ? 0 : call.text.size() - part.size(), part.size(), part) == 0) return Value(true);
   }
@@ -120,7 +142,7 @@ Result StartsOrEnds(const Call& call, bool starts) {
 
 Result RemoveAffix(const Call& call, bool prefix) {
   QGPU_ASSIGN_OR_RETURN(const std::vector<Value> bound, call.Bind("removeprefix", {"prefix"}, 1));
-  QGPU_ASSIGN_OR_RETURN(const std::string affix, StringArgument("removeprefix", bound[0]));
+  QGPU_ASSIGN_OR_RETURN(const std::string affix, StringArgument(call, "removeprefix", bound[0]));
   if (call.text.size() < affix.size()) return Value(call.text);
   const size_t rest = call.text.size() - affix.size();
   if (call.text.compare(prefix ? 0 : rest, affix.size(), affix) != 0) return Value(call.text);
@@ -129,15 +151,15 @@ Result RemoveAffix(const Call& call, bool prefix) {
 
 Result Replace(const Call& call) {
   QGPU_ASSIGN_OR_RETURN(const std::vector<Value> bound, call.Bind("replace", {"old", "new", "count"}, 2));
-  QGPU_ASSIGN_OR_RETURN(const std::string from, StringArgument("replace", bound[0]));
-  QGPU_ASSIGN_OR_RETURN(const std::string to, StringArgument("replace", bound[1]));
+  QGPU_ASSIGN_OR_RETURN(const std::string from, StringArgument(call, "replace", bound[0]));
+  QGPU_ASSIGN_OR_RETURN(const std::string to, StringArgument(call, "replace", bound[1]));
   if (from.empty()) return Wrong("replace: an empty string to replace is not supported");
   if (!bound[2].IsUndefined() && !bound[2].IsNone() && !bound[2].IsInteger())
     return Wrong("replace: count is not a whole number");
   int64_t left = bound[2].IsInteger() && bound[2].AsInteger() >= 0 ? bound[2].AsInteger() : INT64_MAX;
   std::string text;
   size_t at = 0;
-  for (size_t found = 0; left > 0 && (found = call.text.find(from, at)) != std::string::npos; --left) {
+  for (size_t found = 0; left > 0 && (found = FindText(call.text, from, at)) != std::string::npos; --left) {
     text.append(call.text, at, found - at);
     text += to;
     at = found + from.size();
@@ -153,7 +175,7 @@ Result Join(const Call& call) {
   QGPU_ASSIGN_OR_RETURN(const std::vector<Value> elements, Elements(bound[0], call.budget));
   std::string text;
   for (size_t i = 0; i < elements.size(); ++i) {
-    QGPU_ASSIGN_OR_RETURN(const std::string part, StringArgument("join", elements[i]));
+    QGPU_ASSIGN_OR_RETURN(const std::string part, StringArgument(call, "join", elements[i]));
     QGPU_RETURN_IF_ERROR(call.budget.Charge(part.size() + call.text.size()));
     text += (i == 0 ? "" : call.text) + part;
   }
@@ -162,17 +184,18 @@ Result Join(const Call& call) {
 
 Result Find(const Call& call, bool last) {
   QGPU_ASSIGN_OR_RETURN(const std::vector<Value> bound, call.Bind("find", {"sub"}, 1));
-  QGPU_ASSIGN_OR_RETURN(const std::string part, StringArgument("find", bound[0]));
-  const size_t at = last ? call.text.rfind(part) : call.text.find(part);
+  QGPU_ASSIGN_OR_RETURN(const std::string part, StringArgument(call, "find", bound[0]));
+  QGPU_ASSIGN_OR_RETURN(const size_t at, last ? FindLast(call, call.text, part) : FindText(call.text, part));
   return Value(at == std::string::npos ? int64_t{-1} : Length(std::string_view(call.text).substr(0, at)));
 }
 
 Result Count(const Call& call) {
   QGPU_ASSIGN_OR_RETURN(const std::vector<Value> bound, call.Bind("count", {"sub"}, 1));
-  QGPU_ASSIGN_OR_RETURN(const std::string part, StringArgument("count", bound[0]));
+  QGPU_ASSIGN_OR_RETURN(const std::string part, StringArgument(call, "count", bound[0]));
   if (part.empty()) return Value(Length(call.text) + 1);
   int64_t count = 0;
-  for (size_t at = call.text.find(part); at != std::string::npos; at = call.text.find(part, at + part.size())) ++count;
+  for (size_t at = FindText(call.text, part); at != std::string::npos; at = FindText(call.text, part, at + part.size()))
+    ++count;
   return Value(count);
 }
 
@@ -212,7 +235,7 @@ Result DictMethod(const Dict& dict, const Value& self, const std::string& name, 
                   Budget& budget) {
   if (name == "get") {
     QGPU_ASSIGN_OR_RETURN(const std::vector<Value> bound, arguments.Bind("get", {"key", "default"}, 1));
-    const Value* const found = dict.Find(bound[0]);
+    QGPU_ASSIGN_OR_RETURN(const Value* const found, dict.Find(bound[0], budget));
     return found != nullptr                                            ? *found
            : bound[1].IsUndefined() && arguments.positional.size() < 2 ? Value::None()
                                                                        : bound[1];
@@ -230,14 +253,15 @@ Result DictMethod(const Dict& dict, const Value& self, const std::string& name, 
   return Value::MakeList(std::move(elements));
 }
 
-Result ListMethod(const Value& self, const std::string& name, const CallArguments& arguments) {
+Result ListMethod(const Value& self, const std::string& name, const CallArguments& arguments, Budget& budget) {
   if (name == "copy" && arguments.positional.empty()) return self;
   if (name != "count" && name != "index")
     return Wrong(fmt::format("the method \"{}\" of lists is not supported", name));
   QGPU_ASSIGN_OR_RETURN(const std::vector<Value> bound, arguments.Bind(name, {"value"}, 1));
   int64_t count = 0;
   for (size_t i = 0; i < self.AsList().size(); ++i) {
-    if (!Equal(self.AsList()[i], bound[0])) continue;
+    QGPU_ASSIGN_OR_RETURN(const bool same, Equal(self.AsList()[i], bound[0], budget));
+    if (!same) continue;
     if (name == "index") return Value(static_cast<int64_t>(i));
     ++count;
   }
@@ -245,7 +269,7 @@ Result ListMethod(const Value& self, const std::string& name, const CallArgument
   return Value(count);
 }
 
-Result LoopMethod(Loop& loop, const std::string& name, const CallArguments& arguments) {
+Result LoopMethod(Loop& loop, const std::string& name, const CallArguments& arguments, Budget& budget) {
   if (!arguments.named.empty()) return Wrong(fmt::format("loop.{}: arguments by name", name));
   if (name == "cycle") {
     if (arguments.positional.empty()) return Wrong("loop.cycle: no items to cycle through");
@@ -253,9 +277,9 @@ Result LoopMethod(Loop& loop, const std::string& name, const CallArguments& argu
   }
   const Value seen = Value::MakeList(arguments.positional);
   QGPU_RETURN_IF_ERROR(CheckDepth(seen));
-  const bool changed = !Equal(loop.last_changed, seen);
+  QGPU_ASSIGN_OR_RETURN(const bool same, Equal(loop.last_changed, seen, budget));
   loop.last_changed = seen;
-  return Value(changed);
+  return Value(!same);
 }
 
 }  // namespace
@@ -275,8 +299,8 @@ absl::StatusOr<Value> CallMethod(const BoundMethod& method, const CallArguments&
     return StringMethod(method.name, {self.AsString(), arguments, budget});
   }
   if (self.IsDict()) return DictMethod(self.AsDict(), self, method.name, arguments, budget);
-  if (self.IsList()) return ListMethod(self, method.name, arguments);
-  return LoopMethod(*self.AsObject<Loop>(), method.name, arguments);
+  if (self.IsList()) return ListMethod(self, method.name, arguments, budget);
+  return LoopMethod(*self.AsObject<Loop>(), method.name, arguments, budget);
 }
 
 }  // namespace qgpu::jinja

@@ -96,8 +96,8 @@ absl::StatusOr<Value> Repeat(const Value& sequence, int64_t times, Budget& budge
 
 absl::StatusOr<Value> Concatenate(const Value& left, const Value& right, Budget& budget) {
   QGPU_RETURN_IF_ERROR(CheckNotSafe(left, right));
-  QGPU_ASSIGN_OR_RETURN(const std::string a, ToText(left));
-  QGPU_ASSIGN_OR_RETURN(const std::string b, ToText(right));
+  QGPU_ASSIGN_OR_RETURN(const std::string a, ToText(left, budget));
+  QGPU_ASSIGN_OR_RETURN(const std::string b, ToText(right, budget));
   QGPU_RETURN_IF_ERROR(budget.Charge(a.size() + b.size()));
   return Value(a + b);
 }
@@ -106,13 +106,19 @@ absl::StatusOr<bool> Contains(const Value& container, const Value& item, Budget&
   if (container.IsString()) {
     QGPU_RETURN_IF_ERROR(CheckDefined(item));
     if (!item.IsString()) return Wrong(fmt::format("a {} cannot be in a string", item.TypeName()));
-    return container.AsString().find(item.AsString()) != std::string::npos;
+    QGPU_RETURN_IF_ERROR(budget.Read(container.AsString().size()));
+    return FindText(container.AsString(), item.AsString()) != std::string_view::npos;
   }
   if (container.IsDict()) {
-    return container.AsDict().Find(item) != nullptr;
+    QGPU_ASSIGN_OR_RETURN(const Value* const found, container.AsDict().Find(item, budget));
+    return found != nullptr;
   }
   QGPU_ASSIGN_OR_RETURN(const std::vector<Value> elements, Elements(container, budget));
-  return std::any_of(elements.begin(), elements.end(), [&](const Value& element) { return Equal(element, item); });
+  for (const Value& element : elements) {
+    QGPU_ASSIGN_OR_RETURN(const bool same, Equal(element, item, budget));
+    if (same) return true;
+  }
+  return false;
 }
 
 // The index that Python means, or nothing.
@@ -186,8 +192,10 @@ absl::StatusOr<Value> UnaryOperation(const std::string& sign, const Value& opera
 }
 
 absl::StatusOr<bool> CompareOperation(const std::string& sign, const Value& left, const Value& right, Budget& budget) {
-  if (sign == "==") return Equal(left, right);
-  if (sign == "!=") return !Equal(left, right);
+  if (sign == "==" || sign == "!=") {
+    QGPU_ASSIGN_OR_RETURN(const bool same, Equal(left, right, budget));
+    return same == (sign == "==");
+  }
   if (sign == "in") return Contains(right, left, budget);
   if (sign == "not in") {
     QGPU_ASSIGN_OR_RETURN(const bool contains, Contains(right, left, budget));
@@ -197,7 +205,7 @@ absl::StatusOr<bool> CompareOperation(const std::string& sign, const Value& left
   QGPU_RETURN_IF_ERROR(CheckDefined(right));
   if (left.IsNumber() && right.IsNumber() && (std::isnan(left.AsDouble()) || std::isnan(right.AsDouble())))
     return false;
-  QGPU_ASSIGN_OR_RETURN(const int order, Compare(left, right));
+  QGPU_ASSIGN_OR_RETURN(const int order, Compare(left, right, budget));
   if (sign == "<") return order < 0;
   if (sign == "<=") return order <= 0;
   return sign == ">" ? order > 0 : order >= 0;
@@ -213,7 +221,7 @@ absl::StatusOr<Value> GetAttribute(const Value& value, const std::string& name) 
   }
   if (const auto* const loop = value.AsObject<Loop>()) return LoopAttribute(*loop, name);
   if (value.IsDict()) {
-    if (const Value* const element = value.AsDict().Find(Value(name))) return *element;
+    if (const Value* const element = value.AsDict().Find(name)) return *element;
   }
   return Value::Missing(fmt::format("'{} object' has no attribute '{}'", value.TypeName(), name));
 }
@@ -221,7 +229,8 @@ absl::StatusOr<Value> GetAttribute(const Value& value, const std::string& name) 
 absl::StatusOr<Value> GetElement(const Value& value, const Value& key, Budget& budget) {
   QGPU_RETURN_IF_ERROR(CheckDefined(value));
   if (value.IsDict()) {
-    if (const Value* const element = value.AsDict().Find(key)) return *element;
+    QGPU_ASSIGN_OR_RETURN(const Value* const element, value.AsDict().Find(key, budget));
+    if (element != nullptr) return *element;
   }
   if (value.IsList()) {
     if (const auto index = Index(key, value.AsList().size())) return value.AsList()[*index];
@@ -231,8 +240,11 @@ absl::StatusOr<Value> GetElement(const Value& value, const Value& key, Budget& b
     const std::u32string code_points = ToCodePoints(value.AsString());
     if (const auto index = Index(key, code_points.size())) return Value(FromCodePoints(code_points.substr(*index, 1)));
   }
-  if (key.IsString()) return GetAttribute(value, key.AsString());
-  QGPU_ASSIGN_OR_RETURN(const std::string text, ToRepr(key));
+  if (key.IsString()) {
+    QGPU_RETURN_IF_ERROR(budget.Read(4 * key.AsString().size()));
+    return GetAttribute(value, key.AsString());
+  }
+  QGPU_ASSIGN_OR_RETURN(const std::string text, ToRepr(key, budget));
   return Value::Missing(fmt::format("'{} object' has no element {}", value.TypeName(), text));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 
 #include "fmt/format.h"
 #include "model/text/utf8.h"
@@ -66,6 +67,13 @@ std::string_view StripLeft(std::string_view valid, std::u32string_view character
 }
 std::string_view StripRight(std::string_view valid, std::u32string_view characters) {
   return StripRightIf(valid, [&](char32_t c) { return characters.find(c) != std::u32string_view::npos; });
+}
+
+size_t FindText(std::string_view text, std::string_view part, size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  if (part.empty()) return from;
+  const void* const found = memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  return found == nullptr ? std::string_view::npos : static_cast<const char*>(found) - text.data();
 }
 
 int64_t Length(std::string_view valid) {

@@ -15,6 +15,9 @@ std::string_view StripRight(std::string_view valid);
 std::string_view StripLeft(std::string_view valid, std::u32string_view characters);
 std::string_view StripRight(std::string_view valid, std::u32string_view characters);
 
+// Where `part` begins in text, from `from` on, or npos: in linear time, which std::string's find does not promise.
+size_t FindText(std::string_view text, std::string_view part, size_t from = 0);
+
 int64_t Length(std::string_view valid);  // in code points
 
 std::string Upper(std::string_view valid);

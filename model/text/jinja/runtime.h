@@ -9,35 +9,13 @@
 #include <vector>
 
 #include "model/text/jinja/ast.h"
+#include "model/text/jinja/budget.h"
 #include "model/text/jinja/value.h"
 
 namespace qgpu::jinja {
 
-inline constexpr int64_t kMostSteps = 10'000'000;          // expressions and statements run
-inline constexpr int64_t kMostBytes = int64_t{256} << 20;  // of strings and lists made, in all
-inline constexpr size_t kMostOutput = size_t{64} << 20;    // bytes of a rendered text
-inline constexpr int kMostCalls = 40;                      // macros inside each other
-
-// Counts what a rendering uses up.
-class Budget {
- public:
-  absl::Status Step() {
-    return ++steps_ <= kMostSteps
-               ? absl::OkStatus()
-               : absl::InvalidArgumentError(fmt::format("the template takes more than {} steps", kMostSteps));
-  }
-  // Before something of that size is made.
-  absl::Status Charge(size_t bytes) {
-    bytes_ += static_cast<int64_t>(std::min<size_t>(bytes, kMostBytes)) + 16;
-    return bytes_ <= kMostBytes ? absl::OkStatus()
-                                : absl::InvalidArgumentError(
-                                      fmt::format("the template makes values of more than {} MiB", kMostBytes >> 20));
-  }
-  absl::Status ChargeElements(size_t count) { return Charge(std::min<size_t>(count, kMostBytes) * sizeof(Value)); }
-
- private:
-  int64_t steps_ = 0, bytes_ = 0;
-};
+inline constexpr size_t kMostOutput = size_t{64} << 20;  // bytes of a rendered text
+inline constexpr int kMostCalls = 40;                    // macros inside each other
 
 // The arguments of a call.
 struct CallArguments {

@@ -54,7 +54,7 @@ absl::StatusOr<bool> Divisible(const Value& value, const CallArguments& argument
     by = bound[0];
   }
   QGPU_ASSIGN_OR_RETURN(const Value rest, BinaryOperation("%", value, by, budget));
-  return Equal(rest, Value(remainder));
+  return Equal(rest, Value(remainder), budget);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ absl::StatusOr<Value> FromJsonAt(const nlohmann::ordered_json& json, int depth) 
       auto dict = std::make_shared<Dict>();
       for (const auto& [key, element] : json.items()) {
         QGPU_ASSIGN_OR_RETURN(Value value, FromJsonAt(element, depth + 1));
-        dict->Set(Value(key), std::move(value));
+        dict->Set(key, std::move(value));
       }
       return Value(std::shared_ptr<const Dict>(std::move(dict)));
     }
@@ -91,20 +91,31 @@ std::string Value::TypeName() const {
   return AsObject<Object>()->TypeName();
 }
 
-const Value* Dict::Find(const Value& key) const {
+absl::Status Budget::ChargeElements(size_t count) {
+  return Charge(std::min<size_t>(count, kMostBytes) * sizeof(Value));
+}
+
+const Value* Dict::Find(const std::string& key) const {
+  const auto index = by_string.find(key);
+  return index == by_string.end() ? nullptr : &entries[index->second].second;
+}
+
+absl::StatusOr<const Value*> Dict::Find(const Value& key, Budget& budget) const {
   if (key.IsString()) {
-    const auto index = by_string.find(key.AsString());
-    return index == by_string.end() ? nullptr : &entries[index->second].second;
+    QGPU_RETURN_IF_ERROR(budget.Read(key.AsString().size()));
+    return Find(key.AsString());
   }
+  if (entries.size() == by_string.size()) return nullptr;
   for (const auto& [own, value] : entries) {
-    if (!own.IsString() && Equal(own, key)) return &value;
+    QGPU_ASSIGN_OR_RETURN(const bool same, Equal(own, key, budget));
+    if (same) return &value;
   }
   return nullptr;
 }
 
-void Dict::Set(const Value& key, Value value) {
+void Dict::Put(const Value* known, const Value& key, Value value) {
   depth = std::max({depth, key.Depth() + 1, value.Depth() + 1});
-  if (const Value* const known = Find(key)) {
+  if (known != nullptr) {
     *const_cast<Value*>(known) = std::move(value);
     return;
   }
@@ -112,76 +123,123 @@ void Dict::Set(const Value& key, Value value) {
   entries.emplace_back(key, std::move(value));
 }
 
-bool Equal(const Value& a, const Value& b) {
+void Dict::Set(const std::string& key, Value value) { Put(Find(key), Value(key), std::move(value)); }
+
+absl::Status Dict::Set(const Value& key, Value value, Budget& budget) {
+  QGPU_ASSIGN_OR_RETURN(const Value* const known, Find(key, budget));
+  Put(known, key, std::move(value));
+  return absl::OkStatus();
+}
+
+namespace {
+
+absl::StatusOr<bool> EqualLists(const std::vector<Value>& a, const std::vector<Value>& b, Budget& budget) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    QGPU_ASSIGN_OR_RETURN(const bool same, Equal(a[i], b[i], budget));
+    if (!same) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<bool> EqualDicts(const Dict& a, const Dict& b, Budget& budget) {
+  if (a.entries.size() != b.entries.size()) return false;
+  for (const auto& [key, value] : a.entries) {
+    QGPU_ASSIGN_OR_RETURN(const Value* const other, b.Find(key, budget));
+    if (other == nullptr) return false;
+    QGPU_ASSIGN_OR_RETURN(const bool same, Equal(value, *other, budget));
+    if (!same) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<bool> Equal(const Value& a, const Value& b, Budget& budget) {
+  QGPU_RETURN_IF_ERROR(budget.Step());
   if (a.IsNumber() && b.IsNumber()) {
     return a.IsFloat() || b.IsFloat() ? a.AsDouble() == b.AsDouble() : a.AsInteger() == b.AsInteger();
   }
-  if (a.IsString() && b.IsString()) return a.AsString() == b.AsString();
+  if (a.IsString() && b.IsString()) {
+    if (a.AsString().size() != b.AsString().size()) return false;
+    QGPU_RETURN_IF_ERROR(budget.Read(a.AsString().size()));
+    return a.AsString() == b.AsString();
+  }
   if (a.IsUndefined() && b.IsUndefined()) return true;
   if (a.IsNone() && b.IsNone()) return true;
   if (a.IsList() && b.IsList()) {
-    return a.IsTuple() == b.IsTuple() &&
-           std::equal(a.AsList().begin(), a.AsList().end(), b.AsList().begin(), b.AsList().end(), Equal);
+    if (a.IsTuple() != b.IsTuple()) return false;
+    return EqualLists(a.AsList(), b.AsList(), budget);
   }
-  if (a.IsDict() && b.IsDict()) {
-    const Dict &left = a.AsDict(), &right = b.AsDict();
-    return left.entries.size() == right.entries.size() &&
-           std::all_of(left.entries.begin(), left.entries.end(), [&](const auto& entry) {
-             const Value* const other = right.Find(entry.first);
-             return other != nullptr && Equal(entry.second, *other);
-           });
-  }
+  if (a.IsDict() && b.IsDict()) return EqualDicts(a.AsDict(), b.AsDict(), budget);
   const auto *left = a.AsObject<Object>(), *right = b.AsObject<Object>();
   return left != nullptr && left == right;
 }
 
-absl::StatusOr<int> Compare(const Value& a, const Value& b) {
+absl::StatusOr<int> Compare(const Value& a, const Value& b, Budget& budget) {
   if (a.IsNumber() && b.IsNumber()) {
     return a.IsFloat() || b.IsFloat() ? Sign(a.AsDouble(), b.AsDouble()) : Sign(a.AsInteger(), b.AsInteger());
   }
   // UTF-8 sorts as its code points do.
-  if (a.IsString() && b.IsString()) return Sign(a.AsString(), b.AsString());
+  if (a.IsString() && b.IsString()) {
+    QGPU_RETURN_IF_ERROR(budget.Read(2 * std::min(a.AsString().size(), b.AsString().size())));
+    return Sign(a.AsString(), b.AsString());
+  }
   return Error(fmt::format("{} and {} have no order", a.TypeName(), b.TypeName()));
 }
 
-absl::StatusOr<std::string> ToText(const Value& value) {
-  if (value.IsString()) return value.AsString();
-  if (value.IsUndefined()) return "";
-  return ToRepr(value);
-}
-
-absl::StatusOr<std::string> ToRepr(const Value& value) {
-  if (value.IsUndefined()) return "Undefined";
-  if (value.IsNone()) return "None";
-  if (value.IsBool()) return value.AsBool() ? "True" : "False";
-  if (value.IsInteger()) return fmt::format("{}", value.AsInteger());
-  if (value.IsFloat()) return Repr(value.AsDouble());
-  if (value.IsSafe()) return Error("the text of a list with a string marked safe is not supported");
-  if (value.IsString()) return Repr(value.AsString());
-  if (value.IsList()) {
-    std::string text = value.IsTuple() ? "(" : "[";
-    for (const Value& element : value.AsList()) {
-      if (text.size() > 1) text += ", ";
-      QGPU_ASSIGN_OR_RETURN(const std::string part, ToRepr(element));
-      text += part;
-    }
-    if (value.IsTuple()) return text + (value.AsList().size() == 1 ? ",)" : ")");
-    return text + "]";
-  }
-  if (value.IsDict()) {
-    std::string text = "{";
-    for (const auto& [key, element] : value.AsDict().entries) {
-      if (text.size() > 1) text += ", ";
-      QGPU_ASSIGN_OR_RETURN(const std::string left, ToRepr(key));
-      QGPU_ASSIGN_OR_RETURN(const std::string right, ToRepr(element));
-      text += left + ": " + right;
-    }
-    return text + "}";
-  }
-  return Error(fmt::format("the text of a {} is not supported", value.TypeName()));
-}
-
 namespace {
+
+// Text that is made piece by piece, and paid for before it grows.
+struct Writer {
+  Budget& budget;
+  std::string out = {};
+
+  absl::Status Add(std::string_view text) {
+    QGPU_RETURN_IF_ERROR(budget.Grow(text.size()));
+    out += text;
+    return absl::OkStatus();
+  }
+};
+
+struct ReprWriter : Writer {
+  absl::Status Write(const Value& value) {
+    QGPU_RETURN_IF_ERROR(budget.Step());
+    if (value.IsUndefined()) return Add("Undefined");
+    if (value.IsNone()) return Add("None");
+    if (value.IsBool()) return Add(value.AsBool() ? "True" : "False");
+    if (value.IsInteger()) return Add(fmt::format("{}", value.AsInteger()));
+    if (value.IsFloat()) return Add(Repr(value.AsDouble()));
+    if (value.IsSafe()) return Error("the text of a list with a string marked safe is not supported");
+    if (value.IsString()) {
+      QGPU_RETURN_IF_ERROR(budget.Read(value.AsString().size()));
+      return Add(Repr(value.AsString()));
+    }
+    if (value.IsList()) return WriteList(value.AsList(), value.IsTuple());
+    if (value.IsDict()) return WriteDict(value.AsDict());
+    return Error(fmt::format("the text of a {} is not supported", value.TypeName()));
+  }
+
+  absl::Status WriteList(const std::vector<Value>& list, bool tuple) {
+    QGPU_RETURN_IF_ERROR(Add(tuple ? "(" : "["));
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (i > 0) QGPU_RETURN_IF_ERROR(Add(", "));
+      QGPU_RETURN_IF_ERROR(Write(list[i]));
+    }
+    return Add(!tuple ? "]" : list.size() == 1 ? ",)" : ")");
+  }
+
+  absl::Status WriteDict(const Dict& dict) {
+    QGPU_RETURN_IF_ERROR(Add("{"));
+    for (size_t i = 0; i < dict.entries.size(); ++i) {
+      if (i > 0) QGPU_RETURN_IF_ERROR(Add(", "));
+      QGPU_RETURN_IF_ERROR(Write(dict.entries[i].first));
+      QGPU_RETURN_IF_ERROR(Add(": "));
+      QGPU_RETURN_IF_ERROR(Write(dict.entries[i].second));
+    }
+    return Add("}");
+  }
+};
 
 std::string JsonNumber(double number) {
   if (std::isnan(number)) return "NaN";
@@ -189,88 +247,108 @@ std::string JsonNumber(double number) {
   return Repr(number);
 }
 
-struct JsonWriter {
+struct JsonWriter : Writer {
   int64_t indent;
   bool sort_keys;
-  std::string out = {};
 
-  void Break(int64_t level) {
-    if (indent < 0) return;
+  JsonWriter(Budget& b, int64_t spaces, bool sorted) : Writer{b}, indent(spaces), sort_keys(sorted) {}
+
+  absl::Status Break(int64_t level) {
+    if (indent < 0) return absl::OkStatus();
+    const auto spaces = static_cast<size_t>(indent * level);
+    QGPU_RETURN_IF_ERROR(budget.Grow(spaces + 1));
     out += '\n';
-    out.append(static_cast<size_t>(indent * level), ' ');
+    out.append(spaces, ' ');
+    return absl::OkStatus();
   }
-  void Separate(bool first, int64_t level) {
-    if (!first) out += indent >= 0 ? "," : ", ";
-    Break(level);
+  absl::Status Separate(bool first, int64_t level) {
+    if (!first) QGPU_RETURN_IF_ERROR(Add(indent >= 0 ? "," : ", "));
+    return Break(level);
   }
 
-  absl::StatusOr<std::string> Key(const Value& key) const {
-    if (key.IsString()) return JsonString(key.AsString());
-    if (key.IsBool()) return std::string(key.AsBool() ? "\"true\"" : "\"false\"");
-    if (key.IsNone()) return std::string("\"null\"");
-    if (key.IsInteger()) return fmt::format("\"{}\"", key.AsInteger());
-    if (key.IsFloat()) return fmt::format("\"{}\"", JsonNumber(key.AsDouble()));
+  absl::Status WriteString(const std::string& text) {
+    QGPU_RETURN_IF_ERROR(budget.Read(text.size()));
+    return Add(JsonString(text));
+  }
+
+  absl::Status WriteKey(const Value& key) {
+    if (key.IsString()) return WriteString(key.AsString());
+    if (key.IsBool()) return Add(key.AsBool() ? "\"true\"" : "\"false\"");
+    if (key.IsNone()) return Add("\"null\"");
+    if (key.IsInteger()) return Add(fmt::format("\"{}\"", key.AsInteger()));
+    if (key.IsFloat()) return Add(fmt::format("\"{}\"", JsonNumber(key.AsDouble())));
     return Error(fmt::format("tojson: a {} cannot be a key", key.TypeName()));
   }
 
   absl::Status Write(const Value& value, int64_t level) {
-    if (value.IsNone()) {
-      out += "null";
-    } else if (value.IsBool()) {
-      out += value.AsBool() ? "true" : "false";
-    } else if (value.IsInteger()) {
-      out += fmt::format("{}", value.AsInteger());
-    } else if (value.IsFloat()) {
-      out += JsonNumber(value.AsDouble());
-    } else if (value.IsString()) {
-      out += JsonString(value.AsString());
-    } else if (value.IsList()) {
-      return WriteList(value.AsList(), level);
-    } else if (value.IsDict()) {
-      return WriteDict(value.AsDict(), level);
-    } else {
-      return Error(fmt::format("tojson: {} is no JSON value", value.TypeName()));
-    }
-    return absl::OkStatus();
+    QGPU_RETURN_IF_ERROR(budget.Step());
+    if (value.IsNone()) return Add("null");
+    if (value.IsBool()) return Add(value.AsBool() ? "true" : "false");
+    if (value.IsInteger()) return Add(fmt::format("{}", value.AsInteger()));
+    if (value.IsFloat()) return Add(JsonNumber(value.AsDouble()));
+    if (value.IsString()) return WriteString(value.AsString());
+    if (value.IsList()) return WriteList(value.AsList(), level);
+    if (value.IsDict()) return WriteDict(value.AsDict(), level);
+    return Error(fmt::format("tojson: {} is no JSON value", value.TypeName()));
   }
 
   absl::Status WriteList(const std::vector<Value>& list, int64_t level) {
-    out += "[";
+    QGPU_RETURN_IF_ERROR(Add("["));
     for (size_t i = 0; i < list.size(); ++i) {
-      Separate(i == 0, level + 1);
+      QGPU_RETURN_IF_ERROR(Separate(i == 0, level + 1));
       QGPU_RETURN_IF_ERROR(Write(list[i], level + 1));
     }
-    if (!list.empty()) Break(level);
-    out += "]";
-    return absl::OkStatus();
+    if (!list.empty()) QGPU_RETURN_IF_ERROR(Break(level));
+    return Add("]");
+  }
+
+  absl::StatusOr<std::vector<const std::pair<Value, Value>*>> Entries(const Dict& dict) {
+    std::vector<const std::pair<Value, Value>*> entries;
+    size_t bytes = 0;
+    QGPU_RETURN_IF_ERROR(budget.Steps(dict.entries.size()));
+    for (const auto& entry : dict.entries) {
+      entries.push_back(&entry);
+      if (sort_keys && !entry.first.IsString()) return Error("tojson: only string keys can be sorted");
+      bytes += sort_keys ? entry.first.AsString().size() : 0;
+    }
+    if (!sort_keys) return entries;
+    for (size_t n = entries.size(); n > 1; n /= 2) QGPU_RETURN_IF_ERROR(budget.Read(2 * bytes));
+    std::sort(entries.begin(), entries.end(),
+              [](const auto* a, const auto* b) { return a->first.AsString() < b->first.AsString(); });
+    return entries;
   }
 
   absl::Status WriteDict(const Dict& dict, int64_t level) {
-    std::vector<std::pair<Value, Value>> entries = dict.entries;
-    if (sort_keys) {
-      const bool strings =
-          std::all_of(entries.begin(), entries.end(), [](const auto& e) { return e.first.IsString(); });
-      if (!strings) return Error("tojson: only string keys can be sorted");
-      std::sort(entries.begin(), entries.end(),
-                [](const auto& a, const auto& b) { return a.first.AsString() < b.first.AsString(); });
-    }
-    out += "{";
+    QGPU_ASSIGN_OR_RETURN(const auto entries, Entries(dict));
+    QGPU_RETURN_IF_ERROR(Add("{"));
     for (size_t i = 0; i < entries.size(); ++i) {
-      Separate(i == 0, level + 1);
-      QGPU_ASSIGN_OR_RETURN(const std::string key, Key(entries[i].first));
-      out += key + ": ";
-      QGPU_RETURN_IF_ERROR(Write(entries[i].second, level + 1));
+      QGPU_RETURN_IF_ERROR(Separate(i == 0, level + 1));
+      QGPU_RETURN_IF_ERROR(WriteKey(entries[i]->first));
+      QGPU_RETURN_IF_ERROR(Add(": "));
+      QGPU_RETURN_IF_ERROR(Write(entries[i]->second, level + 1));
     }
-    if (!entries.empty()) Break(level);
-    out += "}";
-    return absl::OkStatus();
+    if (!entries.empty()) QGPU_RETURN_IF_ERROR(Break(level));
+    return Add("}");
   }
 };
 
 }  // namespace
 
-absl::StatusOr<std::string> ToJson(const Value& value, int64_t indent, bool sort_keys) {
-  JsonWriter writer{indent, sort_keys};
+absl::StatusOr<std::string> ToText(const Value& value, Budget& budget) {
+  if (value.IsUndefined()) return "";
+  if (!value.IsString()) return ToRepr(value, budget);
+  QGPU_RETURN_IF_ERROR(budget.Read(value.AsString().size()));
+  return value.AsString();
+}
+
+absl::StatusOr<std::string> ToRepr(const Value& value, Budget& budget) {
+  ReprWriter writer{{budget}};
+  QGPU_RETURN_IF_ERROR(writer.Write(value));
+  return std::move(writer.out);
+}
+
+absl::StatusOr<std::string> ToJson(const Value& value, int64_t indent, bool sort_keys, Budget& budget) {
+  JsonWriter writer(budget, indent, sort_keys);
   QGPU_RETURN_IF_ERROR(writer.Write(value, 0));
   return std::move(writer.out);
 }

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "common/status.h"
+#include "model/text/jinja/budget.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace qgpu::jinja {
@@ -110,19 +112,25 @@ struct Dict {
   absl::flat_hash_map<std::string, size_t> by_string;  // where the string keys are
   int depth = 1;
 
-  const Value* Find(const Value& key) const;  // nullptr if there is none
-  void Set(const Value& key, Value value);
+  const Value* Find(const std::string& key) const;  // nullptr if there is none
+  absl::StatusOr<const Value*> Find(const Value& key, Budget& budget) const;
+  void Set(const std::string& key, Value value);
+  absl::Status Set(const Value& key, Value value, Budget& budget);
+
+ private:
+  void Put(const Value* known, const Value& key, Value value);
 };
 
-bool Equal(const Value& a, const Value& b);
+// All that walk over values count every value and the text they make. None walks deeper than kMostNestedValues.
+absl::StatusOr<bool> Equal(const Value& a, const Value& b, Budget& budget);
 // -1, 0 or 1 for numbers and for strings. kInvalidArgument: the two have no order.
-absl::StatusOr<int> Compare(const Value& a, const Value& b);
+absl::StatusOr<int> Compare(const Value& a, const Value& b, Budget& budget);
 
 // str(): what is printed. repr() inside of lists. kInvalidArgument: an object that has no text.
-absl::StatusOr<std::string> ToText(const Value& value);
-absl::StatusOr<std::string> ToRepr(const Value& value);
+absl::StatusOr<std::string> ToText(const Value& value, Budget& budget);
+absl::StatusOr<std::string> ToRepr(const Value& value, Budget& budget);
 // json.dumps(value, ensure_ascii=False), with indent if that is 0 or more. kInvalidArgument: not a JSON value.
-absl::StatusOr<std::string> ToJson(const Value& value, int64_t indent = -1, bool sort_keys = false);
+absl::StatusOr<std::string> ToJson(const Value& value, int64_t indent, bool sort_keys, Budget& budget);
 
 // kInvalidArgument: nested too deeply, a whole number beyond 64 bits.
 absl::StatusOr<Value> FromJson(const nlohmann::ordered_json& json);
