@@ -98,8 +98,9 @@ void AddedTokenFinder::Cut(std::string_view valid, bool skip_special, std::span<
     const AddedToken& token = *found.token;
     if (skip_special && token.special) continue;
     if (token.single_word && (WordBefore(valid, start) || WordAfter(valid, end))) continue;
-    if (token.lstrip) start = BeforeWhiteSpace(valid, start, std::min(done, start));
+    if (token.lstrip) start = std::max(done, BeforeWhiteSpace(valid, start, std::min(done, start)));
     if (token.rstrip) end = BehindWhiteSpace(valid, end);
+    if (start >= end) continue;  // the token before has taken all of its white space
     if (start > done) part(nullptr, valid.substr(done, start - done));
     part(&token, valid.substr(start, end - start));
     done = end;
