@@ -337,6 +337,8 @@ TEST(PrintableTest, WritesOutWhatDoesNotShow) {
   EXPECT_EQ(Printable("plain na\u00efve \u4e2d\u6587 \U0001f600"), "plain na\u00efve \u4e2d\u6587 \U0001f600");
   EXPECT_EQ(Printable("a\n\t\r\x01\x7f"), "a\\n\\t\\r\\x01\\x7f");
   EXPECT_EQ(Printable(std::string("\0", 1)), "\\x00");
+  EXPECT_EQ(PrintableLines("\ta\n\n\x1b[31mb\n"), "\\ta\n\n\\x1b[31mb\n");
+  EXPECT_EQ(PrintableLines("one"), "one");
   EXPECT_EQ(Printable("\u0085\u00a0\u200b\u200f\u2028\u202e\u2066\ufeff"),
             "\\u{85}\\u{a0}\\u{200b}\\u{200f}\\u{2028}\\u{202e}\\u{2066}\\u{feff}");
   EXPECT_EQ(Printable("\U000e0041"), "\\u{e0041}");

@@ -261,7 +261,7 @@ void SuiteRun::Record(const Lease& lease, const AttemptOutcome& outcome, int64_t
   attempt.started_ms = started_ms;
   attempt.finished_ms = clocks_.unix_ms();
   attempt.status = outcome.status;
-  attempt.message = Printable(outcome.message);  // much of it is what a peer said
+  attempt.message = PrintableLines(outcome.message);  // much of it is what a peer said
   attempt.launch = outcome.launch;
   attempt.samples = outcome.samples;
   const bool is_done = effect == Effect::kDone || effect == Effect::kExhausted;

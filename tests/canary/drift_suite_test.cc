@@ -250,7 +250,7 @@ TEST_F(DriftSuiteTest, WhatAWorkerSaysIsMadePrintableWhereItIsReceived) {
   worker.says = absl::InvalidArgumentError("\x1b]0;owned\x07 red\x1b[31m\n\u202e\xff");
   const ItemRow item = RunOne(worker, "split-float32");
   EXPECT_EQ(item.status, CaseStatus::kError);
-  EXPECT_EQ(item.attempts.at(0).message, "\\x1b]0;owned\\x07 red\\x1b[31m\\n\\u{202e}\\xff");
+  EXPECT_EQ(item.attempts.at(0).message, "\\x1b]0;owned\\x07 red\\x1b[31m\n\\u{202e}\\xff");
   const absl::Status status = PeerStatus({grpc::StatusCode::NOT_FOUND, "\x1b[31m"}, "worker a");
   EXPECT_EQ(status, absl::NotFoundError("worker a: \\x1b[31m"));
   EXPECT_TRUE(PeerStatus(grpc::Status::OK, "worker a").ok());
