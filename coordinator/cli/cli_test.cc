@@ -83,6 +83,8 @@ TEST(SelectCasesTest, TheDriftSuiteHasEveryTextThroughEveryProbeProbeByProbe) {
   options.drift_probes = {"all"};
   options.drift_texts = {"no_such_text"};
   EXPECT_THAT(Selected(options)[0], HasSubstr("neither a shipped text"));
+  options.suites = {"drfit"};
+  EXPECT_THAT(Selected(options)[0], HasSubstr("there are: drift, extra, kernels;"));
 }
 
 TEST(SelectCasesTest, BothKindsTogetherAndSuitesWithoutACaseLeftOut) {

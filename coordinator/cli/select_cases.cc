@@ -55,7 +55,7 @@ absl::StatusOr<SelectedCases> LoadSuites(const RunSuiteOptions& options) {
   SelectedCases all;
   for (const std::string& name : options.suites) {
     const absl::Status added = name == "drift" ? AddDriftSuite(options, all) : AddKernelSuite(name, options, all);
-    if (absl::IsNotFound(added) && !name.ends_with(".json")) {
+    if (absl::IsNotFound(added) && name != "drift" && !name.ends_with(".json")) {
       std::vector<std::string> known = EmbeddedSuiteNames();
       known.insert(known.begin(), "drift");
       return absl::NotFoundError(fmt::format("no suite \"{}\"; there are: {}; or give the path of a .json file{}", name,
