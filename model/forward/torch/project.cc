@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "ATen/ATen.h"
@@ -24,7 +25,7 @@ constexpr int64_t kRows = 4;
 constexpr int64_t kBlock = 32;
 constexpr int64_t kPrefetch = 1024 / sizeof(uint16_t);  // elements ahead
 // Elements of the matrix that are worth a thread.
-constexpr int64_t kGrain = 32768;
+constexpr int64_t kGrain = 1 << 20;
 
 // The vector as float32, its elements with even and with odd index apart: two neighbouring bfloat16 are the halves of a
 // 32-bit word, and each half becomes a float32 by one operation. Zeros up to a multiple of kBlock.
@@ -118,6 +119,18 @@ __attribute__((target("avx2,fma"))) void SumRowsAvx2(const uint16_t* rows, int64
   }
 }
 
+// Shares 0 to `count` among at most `most` threads, and no more than libtorch uses. at::parallel_for would run on one:
+// it is a header, which needs this file to be compiled for libtorch's own copy of OpenMP.
+template <typename Work>
+void InThreads(int64_t count, int64_t most, const Work& work) {
+  const int64_t threads = std::clamp<int64_t>(most, 1, at::get_num_threads());
+  std::vector<std::jthread> others;
+  for (int64_t i = 1; i < threads; ++i) {
+    others.emplace_back([&work, i, count, threads] { work(count * i / threads, count * (i + 1) / threads); });
+  }
+  work(0, count / threads);
+}
+
 Tensor ProjectOne(const Tensor& x, const Tensor& weight, VectorKernel kernel) {
   const SumRows sum_rows = kernel == VectorKernel::kAvx512 ? SumRowsAvx512 : SumRowsAvx2;
   const int64_t rows = weight.size(0), cols = weight.size(1);
@@ -132,7 +145,7 @@ Tensor ProjectOne(const Tensor& x, const Tensor& weight, VectorKernel kernel) {
     for (int64_t i = 0; i < count; ++i) result[row + i] = sums[i];
   };
   const int64_t groups = rows / kRows, whole = groups * kRows;
-  at::parallel_for(0, groups, std::max<int64_t>(1, kGrain / (kRows * cols)), [&](int64_t begin, int64_t end) {
+  InThreads(groups, rows * cols / kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t group = begin; group < end; ++group) sum(group * kRows, kRows, matrix + group * kRows * cols);
   });
   if (whole < rows) {  // filled up with zeros
