@@ -189,14 +189,14 @@ absl::StatusOr<KernelSuite> ParseSuite(const std::string& json_text, const std::
   return suite;
 }
 
-absl::StatusOr<KernelSuite> LoadSuite(const std::string& name_or_path) {
+absl::StatusOr<KernelSuite> LoadSuite(const std::string& name_or_path, const std::vector<std::string>& other_names) {
   if (name_or_path.ends_with(".json")) return LoadSuiteFile(name_or_path);
   const absl::StatusOr<std::string> text = EmbeddedFile(name_or_path + ".json");
   if (text.ok()) return ParseSuite(*text, name_or_path, EmbeddedKernelSource);
-  std::string known;
-  for (const std::string& name : EmbeddedSuiteNames()) known += (known.empty() ? "" : ", ") + name;
+  std::vector<std::string> known = other_names;
+  for (const std::string& name : EmbeddedSuiteNames()) known.push_back(name);
   return absl::NotFoundError(fmt::format("no suite \"{}\"; there are: {}; or give the path of a .json file{}",
-                                         name_or_path, known, DidYouMean(name_or_path, EmbeddedSuiteNames())));
+                                         name_or_path, fmt::join(known, ", "), DidYouMean(name_or_path, known)));
 }
 
 std::vector<std::string> EmbeddedSuiteNames() {

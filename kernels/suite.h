@@ -45,9 +45,10 @@ absl::StatusOr<KernelSuite> ParseSuite(const std::string& json_text, const std::
                                        const KernelSourceReader& read_source);
 
 // A suite by name ("kernels") from what is embedded, or from a file when `name_or_path` ends in ".json" (its kernels
-// are then read from the folder its "sources" key names, relative to the file). kNotFound listing the embedded suites,
-// or ParseSuite's errors.
-absl::StatusOr<KernelSuite> LoadSuite(const std::string& name_or_path);
+// are then read from the folder its "sources" key names, relative to the file). kNotFound listing the embedded suites
+// after `other_names`, those that the caller knows besides; or ParseSuite's errors.
+absl::StatusOr<KernelSuite> LoadSuite(const std::string& name_or_path,
+                                      const std::vector<std::string>& other_names = {});
 
 std::vector<std::string> EmbeddedSuiteNames();
 // Text of an embedded kernel file, "dot.cu". kNotFound.

@@ -6,7 +6,6 @@
 #include <sstream>
 
 #include "common/file.h"
-#include "common/nearest.h"
 #include "coordinator/run/drift_case.h"
 #include "coordinator/run/kernel_case.h"
 
@@ -32,7 +31,7 @@ std::set<std::string> ListedIds(const std::string& text) {
 }
 
 absl::Status AddKernelSuite(const std::string& name, const RunSuiteOptions& options, SelectedCases& all) {
-  QGPU_ASSIGN_OR_RETURN(KernelSuite suite, LoadSuite(name));
+  QGPU_ASSIGN_OR_RETURN(KernelSuite suite, LoadSuite(name, {"drift"}));
   all.suites.push_back({suite.name, suite.hash, SuiteKind::kKernels});
   const KernelOptions limits{options.check, options.launch_limit_s * 1000LL, options.native_limit_s * 1000LL};
   for (KernelCase& one : suite.cases) all.cases.push_back(MakeKernelCase(std::move(one), limits));
@@ -54,14 +53,7 @@ absl::Status AddDriftSuite(const RunSuiteOptions& options, SelectedCases& all) {
 absl::StatusOr<SelectedCases> LoadSuites(const RunSuiteOptions& options) {
   SelectedCases all;
   for (const std::string& name : options.suites) {
-    const absl::Status added = name == "drift" ? AddDriftSuite(options, all) : AddKernelSuite(name, options, all);
-    if (absl::IsNotFound(added) && name != "drift" && !name.ends_with(".json")) {
-      std::vector<std::string> known = EmbeddedSuiteNames();
-      known.insert(known.begin(), "drift");
-      return absl::NotFoundError(fmt::format("no suite \"{}\"; there are: {}; or give the path of a .json file{}", name,
-                                             fmt::join(known, ", "), DidYouMean(name, known)));
-    }
-    QGPU_RETURN_IF_ERROR(added);
+    QGPU_RETURN_IF_ERROR(name == "drift" ? AddDriftSuite(options, all) : AddKernelSuite(name, options, all));
     for (size_t i = 0; i + 1 < all.suites.size(); ++i) {
       if (all.suites[i].name != all.suites.back().name) continue;
       return absl::InvalidArgumentError(fmt::format("suite {} is named twice", all.suites.back().name));

@@ -38,6 +38,7 @@ class SuiteRun {
   std::shared_ptr<const PreparedCase> PrepareWithRetries(const SuiteCase& suite_case);
   void Work(int worker);
   void Record(const Lease& lease, const AttemptOutcome& outcome, int64_t started_ms);
+  void CountDone(int item_index, const AttemptRow& attempt);
   void ExpireLeases();
   Progress CurrentProgress() const;
   bool Stopping() const { return stop_.stop_requested(); }
@@ -269,14 +270,16 @@ void SuiteRun::Record(const Lease& lease, const AttemptOutcome& outcome, int64_t
       store_.RecordAttempt(item_ids_[lease.item], attempt, is_done ? std::optional(outcome.status) : std::nullopt);
   if (!recorded.ok()) return Fail(recorded);
   if (attempt.launch.has_value()) progress_.tokens += attempt.launch->tokens;
-  if (is_done) {
-    ++progress_.done;
-    if (outcome.status != CaseStatus::kPass) ++progress_.not_passed;
-    const WorkItem& item = scheduler_->item(lease.item);
-    listener_.OnItemDone(plan_.cases[item.case_index]->name(), WorkerNode(item.worker).name, attempt,
-                         CurrentProgress());
-  }
+  if (is_done) CountDone(lease.item, attempt);
   changed_.notify_all();
+}
+
+// `attempt` settled the item.
+void SuiteRun::CountDone(int item_index, const AttemptRow& attempt) {
+  ++progress_.done;
+  if (attempt.status != CaseStatus::kPass) ++progress_.not_passed;
+  const WorkItem& item = scheduler_->item(item_index);
+  listener_.OnItemDone(plan_.cases[item.case_index]->name(), WorkerNode(item.worker).name, attempt, CurrentProgress());
 }
 
 void SuiteRun::ExpireLeases() {
@@ -290,12 +293,7 @@ void SuiteRun::ExpireLeases() {
     const absl::Status recorded = store_.RecordAttempt(item_ids_[expired.lease.item], attempt,
                                                        is_done ? std::optional(CaseStatus::kInfra) : std::nullopt);
     if (!recorded.ok()) return Fail(recorded);
-    if (!is_done) continue;
-    ++progress_.done;
-    ++progress_.not_passed;
-    const WorkItem& item = scheduler_->item(expired.lease.item);
-    listener_.OnItemDone(plan_.cases[item.case_index]->name(), WorkerNode(item.worker).name, attempt,
-                         CurrentProgress());
+    if (is_done) CountDone(expired.lease.item, attempt);
   }
 }
 

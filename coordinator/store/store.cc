@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "common/json_text.h"
 #include "coordinator/store/schema.h"
 #include "nlohmann/json.hpp"
 
@@ -36,10 +37,6 @@ absl::StatusOr<int64_t> Number(Database& database, const std::string& sql) {
   QGPU_ASSIGN_OR_RETURN(Statement statement, database.Prepare(sql));
   QGPU_RETURN_IF_ERROR(statement.Step().status());
   return statement.Integer(0);
-}
-
-std::string ToText(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -91,7 +88,7 @@ absl::StatusOr<int64_t> Store::BeginRun(const RunRow& run) {
                         database_->Prepare("INSERT INTO run (started_ms, state, quick, repetitions, manifest, "
                                            "arguments) VALUES (?, 'running', ?, ?, ?, ?)"));
   insert.Bind(run.started_ms).Bind(run.quick).Bind(run.repetitions);
-  insert.Bind(ToText(manifest)).Bind(ToText(nlohmann::ordered_json(run.arguments)));
+  insert.Bind(JsonText(manifest)).Bind(JsonText(nlohmann::ordered_json(run.arguments)));
   QGPU_RETURN_IF_ERROR(insert.Run());
   const int64_t run_id = database_->LastInsertId();
   QGPU_RETURN_IF_ERROR(ClaimRun(run_id));  // before anybody else can see it
@@ -228,7 +225,7 @@ absl::Status Store::TakeUpRun(int64_t run_id, const std::string& note) {
   QGPU_ASSIGN_OR_RETURN(Statement update,
                         database_->Prepare("UPDATE run SET state = 'running', exit_code = NULL, finished_ms = NULL, "
                                            "manifest = ? WHERE id = ?"));
-  QGPU_RETURN_IF_ERROR(update.Bind(ToText(manifest)).Bind(run_id).Run());
+  QGPU_RETURN_IF_ERROR(update.Bind(JsonText(manifest)).Bind(run_id).Run());
   return transaction.Commit();
 }
 

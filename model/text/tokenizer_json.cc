@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/json_text.h"
 #include "model/base/untrusted_json.h"
 
 namespace qgpu {
@@ -154,7 +155,7 @@ absl::StatusOr<int32_t> TokenIdIn(const std::string& place, const json& value) {
 
 std::string ShownJson(const json& value) {
   if (value.is_object() || value.is_array()) return fmt::format("an {}", value.type_name());
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = JsonText(value);
   if (text.size() > 60) text = text.substr(0, 60) + "...";
   return text;
 }
