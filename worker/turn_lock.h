@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "common/status.h"
+#include "common/stopwatch.h"
 #include "proto/limits.h"
 
 namespace qgpu {
@@ -23,7 +24,7 @@ class TurnLock {
   // kResourceExhausted where too many wait already, kDeadlineExceeded where the turn did not come in time, kCancelled
   // where the caller is gone: its place is another's then.
   absl::StatusOr<Turn> Take(std::chrono::system_clock::time_point deadline, const std::function<bool()>& is_cancelled) {
-    const auto arrival = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     if (++waiting_ > kMaxWaitingLaunches) {
       --waiting_;
       return absl::ResourceExhaustedError(
@@ -33,8 +34,7 @@ class TurnLock {
     const absl::Status waited = Wait(turn.lock, deadline, is_cancelled);
     --waiting_;
     QGPU_RETURN_IF_ERROR(waited);
-    turn.wait_ns =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - arrival).count();
+    turn.wait_ns = watch.ns();
     return turn;
   }
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "common/sha256.h"
+#include "common/stopwatch.h"
 #include "coordinator/judge/judge.h"
 #include "coordinator/run/drift_check.h"
-#include "coordinator/run/stopwatch.h"
 #include "evals/drift/judge.h"
 #include "kernels/suite.h"
 #include "lowering/compile.h"

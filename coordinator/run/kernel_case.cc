@@ -1,7 +1,7 @@
 #include "coordinator/run/kernel_case.h"
 
+#include "common/stopwatch.h"
 #include "coordinator/judge/judge.h"
-#include "coordinator/run/stopwatch.h"
 #include "lowering/compile.h"
 #include "machine/interpreter/interpreter.h"
 

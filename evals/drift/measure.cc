@@ -1,13 +1,14 @@
 #include "evals/drift/measure.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <span>
 #include <utility>
 
 #include "common/file.h"
+#include "common/json_text.h"
+#include "common/stopwatch.h"
 #include "model/base/untrusted_json.h"
 
 namespace qgpu {
@@ -25,10 +26,6 @@ std::vector<TextModel*> Distinct(const DriftModels& models) {
     if (model && std::find(distinct.begin(), distinct.end(), model) == distinct.end()) distinct.push_back(model);
   }
   return distinct;
-}
-
-int64_t ElapsedNs(std::chrono::steady_clock::time_point since) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - since).count();
 }
 
 // Logits of one chunk, by model.
@@ -63,9 +60,7 @@ std::string Difference(const json& there, const json& here) {
   for (const auto& [key, value] : here.items()) {
     const json other = there.is_object() && there.contains(key) ? there[key] : json();
     if (other == value) continue;
-    const auto shown = [](const json& any) {
-      return PrintableName(any.dump(-1, ' ', false, json::error_handler_t::replace));
-    };
+    const auto shown = [](const json& any) { return PrintableName(JsonText(any)); };
     return fmt::format("its {} is {}, here it is {}", key, shown(other), shown(value));
   }
   return "it says more of its run";
@@ -140,7 +135,7 @@ absl::Status DriftMeasurement::Save(const std::string& path) const {
   }
   file["drift"] = drift_.ToJson();
   file["noise_floor"] = noise_.ToJson();
-  return WriteFileAtomically(path, file.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  return WriteFileAtomically(path, JsonText(file) + "\n");
 }
 
 DriftMeasurement::Place DriftMeasurement::NextPlace() const {
@@ -186,10 +181,10 @@ absl::Status DriftMeasurement::Prepare(const DriftModels& models, const Place& p
     for (int64_t at = 0; at < place.position; at += chunk_) {
       const int64_t count = std::min(chunk_, place.position - at);
       QGPU_RETURN_IF_ERROR(CheckNotCancelled());
-      const auto start = std::chrono::steady_clock::now();
+      const Stopwatch watch;
       QGPU_RETURN_IF_ERROR(model->StreamLogits(std::span<const int64_t>(ids).subspan(at, count),
                                                [](std::span<const float>) { return absl::OkStatus(); }));
-      feed_ns_ += ElapsedNs(start);
+      feed_ns_ += watch.ns();
     }
   }
   return absl::OkStatus();
@@ -197,9 +192,9 @@ absl::Status DriftMeasurement::Prepare(const DriftModels& models, const Place& p
 
 absl::StatusOr<std::vector<float>> DriftMeasurement::Feed(TextModel& model, std::span<const int64_t> ids) {
   QGPU_RETURN_IF_ERROR(CheckNotCancelled());
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   auto rows = model.Logits(ids);
-  feed_ns_ += ElapsedNs(start);
+  feed_ns_ += watch.ns();
   if (rows.ok() && rows->size() != ids.size() * static_cast<size_t>(model.vocabulary())) {
     return absl::InternalError("a model gave another number of logits");
   }

@@ -1,14 +1,11 @@
 #include "model/launch/launch.h"
 
 #include <algorithm>
-#include <chrono>
+
+#include "common/stopwatch.h"
 
 namespace qgpu {
 namespace {
-
-int64_t ElapsedNs(std::chrono::steady_clock::time_point since) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - since).count();
-}
 
 // True for tokens that a model may write.
 bool IsMachineWritten(TokenKind kind) { return kind < TokenKind::kReset; }
@@ -65,15 +62,15 @@ absl::StatusOr<ModelRun> Run(Executor& executor, const Circuit& circuit, const s
                              int64_t token_budget, const OnToken& on_token) {
   ModelRun run;
   run.host_tokens = static_cast<int64_t>(host_tokens.size());
-  auto start = std::chrono::steady_clock::now();
+  Stopwatch watch;
   QGPU_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, executor.Feed(Ids(host_tokens)));
-  run.prefill_ns = ElapsedNs(start);
-  start = std::chrono::steady_clock::now();
+  run.prefill_ns = watch.ns();
+  watch = {};
   QGPU_RETURN_IF_ERROR(Decode(executor, prompt.back(), token_budget, on_token, run));
-  run.decode_ns = ElapsedNs(start);
-  start = std::chrono::steady_clock::now();
+  run.decode_ns = watch.ns();
+  watch = {};
   const absl::Status read = ReadCells(executor, circuit, run.state, run.context);
-  run.read_ns = ElapsedNs(start);
+  run.read_ns = watch.ns();
   if (!read.ok() && !absl::IsDataLoss(read)) return read;
   run.fault.Update(read);
   return run;

@@ -1,4 +1,4 @@
-// Times of samples.
+// Time that passes, in the units in which it is kept and shown.
 #pragma once
 
 #include <chrono>
@@ -6,6 +6,7 @@
 
 namespace qgpu {
 
+// Since it was made.
 class Stopwatch {
  public:
   int64_t ns() const {
